@@ -1,0 +1,135 @@
+/* output.c - stdout, stderr and the forms of numbers. */
+#define _DEFAULT_SOURCE /* TIOCGWINSZ */
+#include "cli/output.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+bool output_is_terminal(void)
+{
+    const char *term = getenv("TERM");
+    return isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+int output_columns(void)
+{
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        return size.ws_col;
+    return 80;
+}
+
+/* Colour is for terminals, and for those who have not asked for none (no-color.org). */
+static bool is_coloured(void)
+{
+    const char *no = getenv("NO_COLOR");
+    return output_is_terminal() && !(no && *no);
+}
+
+/* One line "attnbench: LABEL: TEXT". The text may hold pieces of hostile files: what a terminal could
+ * take for a command is not passed on. */
+static void put_line(const char *label, const char *colour, const char *text)
+{
+    char line[2304];
+    size_t at = 0;
+    for (; *text && at + 1 < sizeof line; text++) {
+        unsigned char c = (unsigned char)*text;
+        line[at++] = c < 32 || c == 127 ? (c == '\n' || c == '\t' ? ' ' : '?') : *text;
+    }
+    line[at] = 0;
+    if (is_coloured())
+        fprintf(stderr, "attnbench: \033[1;%sm%s:\033[0m %s\n", colour, label, line);
+    else
+        fprintf(stderr, "attnbench: %s: %s\n", label, line);
+}
+
+void output_error(const struct error *err)
+{
+    put_line("error", "31", err->text);
+}
+
+void output_warning(const char *format, ...)
+{
+    char text[2048];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    put_line("warning", "33", text);
+}
+
+void output_note(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+enum status output_json(const struct json *j, struct error *err)
+{
+    const char *text = json_text(j);
+    if (!text)
+        return error_memory(err, 0);
+    puts(text);
+    return OK;
+}
+
+enum status output_finish(struct error *err)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return OK;
+    return error_set(err, ERR_IO, "standard output: %s",
+                     errno ? strerror(errno) : "not all could be written");
+}
+
+const char *output_count(char text[OUTPUT_NUMBER_SIZE], long long count)
+{
+    char digits[OUTPUT_NUMBER_SIZE];
+    int length = snprintf(digits, sizeof digits, "%lld", count);
+    int at = 0;
+    for (int i = 0; i < length; i++) {
+        text[at++] = digits[i];
+        int left = length - 1 - i;
+        if (left && left % 3 == 0 && digits[i] != '-')
+            text[at++] = ',';
+    }
+    text[at] = 0;
+    return text;
+}
+
+const char *output_amount(char text[OUTPUT_NUMBER_SIZE], double amount)
+{
+    static const char *const prefix[] = {"", "k", "M", "G", "T", "P"};
+    int i = 0;
+    while (amount >= 999.5 && i < 5) {
+        amount /= 1000;
+        i++;
+    }
+    int decimals = i == 0 || amount >= 99.95 ? 0 : amount >= 9.995 ? 1 : 2;
+    snprintf(text, OUTPUT_NUMBER_SIZE, "%.*f %s", decimals, amount, prefix[i]);
+    return text;
+}
+
+const char *output_duration(char text[OUTPUT_NUMBER_SIZE], double seconds)
+{
+    if (!(seconds >= 0) || seconds > 1e9) {
+        snprintf(text, OUTPUT_NUMBER_SIZE, "-");
+        return text;
+    }
+    long long whole = (long long)floor(seconds + 0.5);
+    if (whole >= 3600)
+        snprintf(text, OUTPUT_NUMBER_SIZE, "%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60,
+                 whole % 60);
+    else
+        snprintf(text, OUTPUT_NUMBER_SIZE, "%lld:%02lld", whole / 60, whole % 60);
+    return text;
+}

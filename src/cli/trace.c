@@ -1,0 +1,71 @@
+/* trace.c - attnbench trace. */
+#include "study/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/arguments.h"
+#include "cli/output.h"
+#include "cli/source.h"
+
+static enum status need(const struct arguments *a, const char *name, const char *value,
+                        const char **out, struct error *err)
+{
+    *out = arguments_value(a, name);
+    if (*out)
+        return OK;
+    return error_set(err, ERR_INPUT, "%s: missing (attnbench trace needs %s %s)", name, name, value);
+}
+
+static enum status run(const struct arguments *a, struct error *err)
+{
+    struct experiment x;
+    enum source kind;
+    char *note = NULL;
+    struct trace_options options = {
+        .gradients = arguments_has(a, "--grad"), .noise = arguments_has(a, "--train"), .note = &note,
+    };
+    enum status status = need(a, "--input", "IN.safetensors", &options.input, err);
+    if (!status)
+        status = need(a, "--output", "OUT.safetensors", &options.output, err);
+    if (!status)
+        status = source_kind(&kind, a->operands[0], err);
+    if (!status)
+        status = source_experiment(&x, kind, a->operands[0], NULL, 0, err);
+    if (status)
+        return status;
+    options.checkpoint = arguments_value(a, "--weights");
+    if (!options.checkpoint && kind == SOURCE_CHECKPOINT)
+        options.checkpoint = a->operands[0];
+    status = trace_run(&x, &options, err);
+    if (note)
+        output_note("%s", note);
+    free(note);
+    experiment_free(&x);
+    return status;
+}
+
+static const struct command_option options_of_trace[] = {
+    {"--input", "IN", false, "x (B, C, H, W), normalised; y (B) labels or dlogits (B, classes)"},
+    {"--output", "OUT", false, "file that is written"},
+    {"--weights", "FILE", false, "parameters by name, instead of initial ones; all must be there"},
+    {"--grad", NULL, false, "also grad.x and grad.PARAMETER; needs y or dlogits"},
+    {"--train", NULL, false, "with dropout and drop path"},
+    {"--fused", NULL, false, "run the graph as train does"},
+    OPTION_END,
+};
+
+const struct command trace_command = {
+    .name = "trace", .summary = "run one batch and write every named output and gradient",
+    .operands = "CONFIG|CHECKPOINT", .least = 1, .most = 1, .options = options_of_trace,
+    .computes = true,
+    .about =
+        "Runs one batch and writes logits, loss (mean cross entropy, where y is given), the\n"
+        "outputs of patch_embed, of every attention and block, and of the last norm, for\n"
+        "comparison with other implementations. Files are safetensors; F64 in the double\n"
+        "build.\n",
+    .example =
+        "  attnbench trace runs/try/last.safetensors --input in.safetensors \\\n"
+        "      --output out.safetensors --grad\n",
+    .run = run,
+};

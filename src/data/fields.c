@@ -1,0 +1,88 @@
+/* fields.c - the "data" object of a config as a field table. */
+#include <string.h>
+
+#include "data/dataset.h"
+
+enum { DATA_MAX_RECORDS = 100000000 };
+
+static const struct field holdout_fields[] = {
+    FIELD_RANGE(struct holdout_options, holdout, "0.1", NULL, 1e-9, DATA_MAX_RECORDS,
+                "records taken off the training set, or the share of it where below 1"),
+    FIELD_END,
+};
+
+static const enum validation from_holdout = VALIDATION_HOLDOUT;
+static const enum validation from_test = VALIDATION_TEST;
+static const enum validation from_val = VALIDATION_VAL;
+
+static const struct kind validation_kinds[] = {
+    {
+        .name = "holdout",
+        .summary = "a class-balanced part of the training set, drawn from the seed",
+        .fields = holdout_fields,
+        .size = sizeof(struct holdout_options),
+        .impl = &from_holdout,
+    },
+    {.name = "test", .summary = "the official test set", .impl = &from_test},
+    {.name = "val", .summary = "the format's own validation part", .impl = &from_val},
+};
+
+const struct kind *data_validation_kind(int i)
+{
+    int count = (int)(sizeof validation_kinds / sizeof validation_kinds[0]);
+    return i >= 0 && i < count ? &validation_kinds[i] : NULL;
+}
+
+enum validation data_validation(const struct data_config *config)
+{
+    const struct kind *kind = config->validation.kind;
+    return kind ? *(const enum validation *)kind->impl : VALIDATION_NONE;
+}
+
+static const char *const resize_names[] = {"error", "pad", "bilinear", "bicubic", NULL};
+static const char *const label_names[] = {"fine", "coarse", NULL};
+
+static const struct field normalize_fields[] = {
+    FIELD_REALS(struct normalize, mean, "[]", 0, 1,
+                "mean of each channel, pixels scaled to 0..1; empty: the format's usual values"),
+    FIELD_REALS(struct normalize, std, "[]", 1e-6, 10,
+                "standard deviation of each channel; empty: the format's usual values"),
+    FIELD_END,
+};
+
+static const struct field augment_fields[] = {
+    FIELD_INT(struct augment, random_crop_padding, 0, 0, 1024,
+              "black pixels put around an image before a crop of its size is drawn"),
+    FIELD_REAL(struct augment, hflip, 0, 0, 1, "probability of mirroring left and right"),
+    FIELD_END,
+};
+
+const struct field data_fields[] = {
+    FIELD_ENUM(struct data_config, format, 0, dataset_format_names,
+               "how the records are stored: see attnbench list datasets"),
+    FIELD_PATH(struct data_config, path, NULL, "folder with the data files"),
+    FIELD_STRING(struct data_config, file_prefix, NULL,
+                 "mnist: what stands before the official file names, as in emnist-balanced-"),
+    FIELD_CHOICE(struct data_config, validation, data_validation_kind, NULL,
+                 "{\"holdout\": N} or {\"holdout\": SHARE} off the training set, \"test\" for the "
+                 "official test set, \"val\" for the format's own part, null for none"),
+    FIELD_RANGE(struct data_config, limit_train, NULL, NULL, 1, DATA_MAX_RECORDS,
+                "most training records to use, class-balanced and drawn from the seed, the "
+                "hold-out apart; null: all"),
+    FIELD_RANGE(struct data_config, limit_test, NULL, NULL, 1, DATA_MAX_RECORDS,
+                "most test records to use, class-balanced and drawn from the seed; null: all"),
+    FIELD_OBJECT(struct data_config, normalize, normalize_fields,
+                 "what pixels are shifted and scaled by"),
+    FIELD_OBJECT(struct data_config, augment, augment_fields, "random changes of training images"),
+    FIELD_ENUM(struct data_config, resize, RESIZE_ERROR, resize_names,
+               "records of another size or channel count than the model's: refused, padded with "
+               "zeros, or scaled; grey is repeated for three channels"),
+    FIELD_ENUM(struct data_config, labels, 0, label_names,
+               "cifar100: the 100 fine or the 20 coarse labels"),
+    FIELD_INT(struct data_config, train_count, 2048, 1, DATA_MAX_RECORDS,
+              "synthetic: training records"),
+    FIELD_INT(struct data_config, test_count, 512, 1, DATA_MAX_RECORDS, "synthetic: test records"),
+    FIELD_INT(struct data_config, workers, 1, 0, 64,
+              "threads that prepare batches ahead of the step; 0: the step prepares its own"),
+    FIELD_END,
+};

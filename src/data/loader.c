@@ -1,0 +1,308 @@
+/* loader.c - a ring of batches that worker threads fill in order.
+ *
+ * Batch n of the epoch lies in slot n % slots. `held` is the first batch that the caller may still
+ * read, `taken` the next one to hand out, `claimed` the next one to make: held <= taken <= claimed,
+ * taken <= held + 1 and claimed <= held + slots, so a slot has one user at any time. Everything
+ * that threads share, the contents of a claimed slot apart, is guarded by `mutex`. */
+#include "data/loader.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "base/timer.h"
+#include "data/augment.h"
+#include "data/normalize.h"
+
+struct slot {
+    struct batch batch;
+    bool ready;
+    enum status status; /* of making it, with err */
+    struct error err;
+};
+
+struct worker {
+    struct loader *loader;
+    pthread_t thread;
+    uint8_t *pixels; /* one image */
+};
+
+struct loader {
+    const struct dataset *dataset;
+    struct image_shape shape;
+    struct augment augment;
+    struct loader_options options;
+    size_t *records, *order; /* (count): positions of the epoch give order, order gives records */
+    size_t count, batches;
+    size_t image_size; /* values in one image */
+    real *table;       /* (channels, 256), see normalization_table */
+    uint64_t shuffle_stream, augment_stream;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t work; /* a slot became free, or the end was called */
+    pthread_cond_t done; /* a slot became ready, or a worker idle */
+    struct slot *slots;
+    size_t slot_count;
+    size_t held, taken, claimed;
+    uint64_t epoch;
+    int busy; /* workers that are making a batch */
+    bool quit;
+
+    struct worker *workers; /* (worker_count); with no threads one for the caller's own use */
+    int worker_count, threads;
+    double waited;
+};
+
+/* Batch `number` of the running epoch into the slot. */
+static void loader_make(const struct loader *l, struct slot *s, size_t number, uint8_t *pixels)
+{
+    struct batch *b = &s->batch;
+    size_t first = number * (size_t)b->capacity, left = l->count - first;
+    b->count = left < (size_t)b->capacity ? (int)left : b->capacity;
+    s->status = OK;
+    for (int i = 0; i < b->count && !s->status; i++) {
+        size_t position = first + (size_t)i, record = l->records[l->order[position]];
+        struct augment_draw draw = {0};
+        if (l->options.train)
+            draw = augment_draw(&l->augment, l->augment_stream, l->epoch, position);
+        s->status = dataset_read(l->dataset, record, pixels, &s->err);
+        if (!s->status)
+            augment_apply(&draw, l->shape, pixels, l->table, b->images + (size_t)i * l->image_size);
+        b->labels[i] = dataset_label(l->dataset, record);
+        b->index[i] = record;
+    }
+    size_t rest = (size_t)(b->capacity - b->count);
+    memset(b->images + (size_t)b->count * l->image_size, 0, rest * l->image_size * sizeof(real));
+    for (int i = b->count; i < b->capacity; i++) {
+        b->labels[i] = -1;
+        b->index[i] = 0;
+    }
+}
+
+static void *worker_run(void *argument)
+{
+    struct worker *w = argument;
+    struct loader *l = w->loader;
+    pthread_mutex_lock(&l->mutex);
+    while (!l->quit) {
+        if (l->claimed >= l->batches || l->claimed >= l->held + l->slot_count) {
+            pthread_cond_wait(&l->work, &l->mutex);
+            continue;
+        }
+        size_t number = l->claimed++;
+        struct slot *s = &l->slots[number % l->slot_count];
+        l->busy++;
+        pthread_mutex_unlock(&l->mutex);
+        loader_make(l, s, number, w->pixels);
+        pthread_mutex_lock(&l->mutex);
+        s->ready = true;
+        l->busy--;
+        pthread_cond_broadcast(&l->done);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return NULL;
+}
+
+static enum status slot_init(struct slot *s, int capacity, size_t image_size, struct error *err)
+{
+    size_t rows = (size_t)capacity;
+    if (rows > SIZE_MAX / sizeof(real) / image_size)
+        return error_set(err, ERR_INPUT,
+                         "train.batch_size: %d images are more than memory can hold", capacity);
+    s->batch.capacity = capacity;
+    s->batch.images = malloc(rows * image_size * sizeof(real));
+    s->batch.labels = malloc(rows * sizeof *s->batch.labels);
+    s->batch.index = malloc(rows * sizeof *s->batch.index);
+    if (!s->batch.images || !s->batch.labels || !s->batch.index)
+        return error_memory(err, rows * (image_size * sizeof(real) + sizeof(int) + sizeof(size_t)));
+    return OK;
+}
+
+static enum status loader_allocate(struct loader *l, const size_t *records, struct error *err)
+{
+    size_t channels = (size_t)l->shape.channels;
+    l->image_size = channels * (size_t)l->shape.height * (size_t)l->shape.width;
+    l->slot_count = l->options.workers ? (size_t)l->options.ahead + 1 : 1;
+    l->worker_count = l->options.workers ? l->options.workers : 1;
+    l->records = malloc((l->count + 1) * sizeof *l->records);
+    l->order = malloc((l->count + 1) * sizeof *l->order);
+    l->table = malloc(channels * 256 * sizeof *l->table);
+    l->slots = calloc(l->slot_count, sizeof *l->slots);
+    l->workers = calloc((size_t)l->worker_count, sizeof *l->workers);
+    if (!l->records || !l->order || !l->table || !l->slots || !l->workers)
+        return error_memory(err, 2 * l->count * sizeof *l->records);
+    memcpy(l->records, records, l->count * sizeof *records);
+    for (int i = 0; i < l->worker_count; i++) {
+        l->workers[i].loader = l;
+        l->workers[i].pixels = malloc(l->image_size);
+        if (!l->workers[i].pixels)
+            return error_memory(err, l->image_size);
+    }
+    enum status status = OK;
+    for (size_t i = 0; i < l->slot_count && !status; i++)
+        status = slot_init(&l->slots[i], l->options.batch_size, l->image_size, err);
+    return status;
+}
+
+/* Signals are for the main thread: the workers start with all of them blocked. */
+static enum status loader_start_threads(struct loader *l, struct error *err)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failure = 0;
+    while (l->threads < l->options.workers && !failure) {
+        struct worker *w = &l->workers[l->threads];
+        failure = pthread_create(&w->thread, NULL, worker_run, w);
+        l->threads += !failure;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failure)
+        return error_set(err, ERR_IO,
+                         "data.workers: thread %d of %d cannot be started: %s (set fewer workers)",
+                         l->threads + 1, l->options.workers, strerror(failure));
+    return OK;
+}
+
+enum status loader_create(struct loader **out, const struct dataset *d,
+                          const struct data_config *config, const size_t *records, size_t count,
+                          const struct loader_options *options, struct error *err)
+{
+    assert(options->batch_size >= 1 && options->ahead >= 1 && options->workers >= 0);
+    for (size_t i = 0; i < count; i++)
+        assert(records[i] < dataset_count(d));
+    struct normalization normalization;
+    enum status status =
+        normalization_resolve(&normalization, config, dataset_shape(d).channels, err);
+    if (status)
+        return status;
+
+    struct loader *l = calloc(1, sizeof *l);
+    if (!l)
+        return error_memory(err, sizeof *l);
+    l->dataset = d;
+    l->shape = dataset_shape(d);
+    l->augment = config->augment;
+    l->options = *options;
+    l->count = count;
+    l->batches = count / (size_t)options->batch_size + (count % (size_t)options->batch_size != 0);
+    l->held = l->taken = l->claimed = l->batches;
+    l->shuffle_stream = rng_stream(options->seed, "shuffle");
+    l->augment_stream = rng_stream(options->seed, "augment");
+    pthread_mutex_init(&l->mutex, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->done, NULL);
+    status = loader_allocate(l, records, err);
+    if (!status) {
+        normalization_table(&normalization, l->table);
+        status = loader_start_threads(l, err);
+    }
+    if (status)
+        loader_destroy(l);
+    else
+        *out = l;
+    return status;
+}
+
+void loader_destroy(struct loader *l)
+{
+    if (!l)
+        return;
+    pthread_mutex_lock(&l->mutex);
+    l->quit = true;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->mutex);
+    for (int i = 0; i < l->threads; i++)
+        pthread_join(l->workers[i].thread, NULL);
+    pthread_cond_destroy(&l->done);
+    pthread_cond_destroy(&l->work);
+    pthread_mutex_destroy(&l->mutex);
+    for (int i = 0; l->workers && i < l->worker_count; i++)
+        free(l->workers[i].pixels);
+    for (size_t i = 0; l->slots && i < l->slot_count; i++) {
+        free(l->slots[i].batch.images);
+        free(l->slots[i].batch.labels);
+        free(l->slots[i].batch.index);
+    }
+    free(l->workers);
+    free(l->slots);
+    free(l->table);
+    free(l->order);
+    free(l->records);
+    free(l);
+}
+
+size_t loader_batches(const struct loader *l)
+{
+    return l->batches;
+}
+
+size_t loader_samples(const struct loader *l)
+{
+    return l->count;
+}
+
+enum status loader_start(struct loader *l, int epoch, size_t first, struct error *err)
+{
+    if (first > l->batches)
+        return error_set(err, ERR_INPUT, "an epoch has %zu batches, so none can start at %zu",
+                         l->batches, first);
+    /* Nothing more is claimed, and what is being made runs to its end, before the order changes. */
+    pthread_mutex_lock(&l->mutex);
+    l->claimed = l->batches;
+    while (l->busy > 0)
+        pthread_cond_wait(&l->done, &l->mutex);
+    for (size_t i = 0; i < l->slot_count; i++)
+        l->slots[i].ready = false;
+    l->epoch = (uint64_t)epoch;
+    if (l->options.train)
+        rng_permutation(l->order, l->count, l->shuffle_stream, l->epoch);
+    else
+        for (size_t i = 0; i < l->count; i++)
+            l->order[i] = i;
+    l->held = l->taken = l->claimed = first;
+    l->waited = 0;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->mutex);
+    return OK;
+}
+
+enum status loader_next(struct loader *l, const struct batch **out, struct error *err)
+{
+    *out = NULL;
+    double start = timer_seconds();
+    enum status status = OK;
+    pthread_mutex_lock(&l->mutex);
+    if (l->held < l->taken) { /* the batch of the last call is given back */
+        l->slots[l->held % l->slot_count].ready = false;
+        l->held = l->taken;
+        pthread_cond_broadcast(&l->work);
+    }
+    if (l->taken < l->batches) {
+        struct slot *s = &l->slots[l->taken % l->slot_count];
+        if (l->threads == 0 && !s->ready) {
+            loader_make(l, s, l->taken, l->workers[0].pixels);
+            s->ready = true;
+        }
+        while (!s->ready)
+            pthread_cond_wait(&l->done, &l->mutex);
+        status = s->status;
+        if (status == OK) {
+            *out = &s->batch;
+            l->taken++;
+        } else if (err) {
+            *err = s->err;
+        }
+    }
+    pthread_mutex_unlock(&l->mutex);
+    l->waited += timer_seconds() - start;
+    return status;
+}
+
+double loader_waited(const struct loader *l)
+{
+    return l->waited;
+}

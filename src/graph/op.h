@@ -1,0 +1,67 @@
+/* op.h - what an op is, and a use of it in a graph. An op is one file in ops/ and one line in ops.def. */
+#ifndef GRAPH_OP_H
+#define GRAPH_OP_H
+
+#include <stdint.h>
+
+#include "graph/tensor.h"
+
+struct graph;
+struct node;
+
+enum { OP_MAX_INPUTS = 6, OP_MAX_SAVED = 3 };
+
+/* What backward reads beside the output's gradient; the planner keeps these alive. */
+#define READS_IN(i) (1u << (i))
+#define READS_OUT (1u << 16)
+
+/* `takes`: storage types (TYPE_REAL | TYPE_BF16), and which inputs may be strided. Where an input does
+ * not suit, recording inserts a copy. */
+#define TAKES_ROWS (1u << 8)  /* inputs may have one stride between rows */
+#define TAKES_HEADS (1u << 9) /* inputs (B, H, N, d) may have any outer strides */
+
+struct op {
+    const char *name;
+
+    /* Checks the inputs (graph_fail), sets the output (graph_out), saved values and scratch. */
+    void (*infer)(struct graph *g, struct node *n);
+
+    /* Multiply-adds of one forward, as the paper counts them. NULL: none. */
+    double (*macs)(const struct node *n);
+
+    /* Computes out, and saved. */
+    void (*forward)(const struct node *n);
+
+    /* Writes the gradient of every input whose grad is not NULL, honouring beta[i], in the order of
+     * the inputs. */
+    void (*backward)(const struct node *n);
+
+    unsigned backward_reads;
+    unsigned takes;
+
+    /* The smallest graph worth checking. */
+    struct tensor *(*sample)(struct graph *g);
+};
+
+/* Where in training a node runs: what random numbers may depend on. */
+struct run {
+    uint64_t step;   /* update, counted from 0 */
+    uint64_t sample; /* number of the slice's first sample in the global batch */
+};
+
+struct node {
+    const struct op *op;
+    const void *options; /* the op's own struct */
+    const char *scope;   /* where it was recorded: "blocks.3.attn" */
+    struct tensor *in[OP_MAX_INPUTS]; /* NULL where an optional input is absent */
+    int inputs;
+    struct tensor *out;
+    struct tensor *saved[OP_MAX_SAVED];      /* written by forward, kept for backward */
+    struct tensor *scratch, *scratch_backward; /* during the call alone */
+    int beta[OP_MAX_INPUTS];                 /* 0: first writer of that gradient, 1: add to it */
+    bool clear[OP_MAX_INPUTS];               /* the whole gradient is zeroed before backward runs */
+    bool runs_backward;
+    const struct run *run;
+};
+
+#endif

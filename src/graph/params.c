@@ -1,0 +1,124 @@
+/* params.c - the list of parameters and its blocks. */
+#include "graph/params.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void params_init(struct params *p)
+{
+    memset(p, 0, sizeof *p);
+    arena_init(&p->memory);
+}
+
+void params_free(struct params *p)
+{
+    free(p->values);
+    free(p->grads);
+    for (int i = 0; i < PARAMS_MAX_MOMENTS; i++)
+        free(p->moments[i]);
+    free(p->average);
+    free(p->list);
+    arena_free(&p->memory);
+    params_init(p);
+}
+
+struct param *params_find(const struct params *p, const char *name)
+{
+    for (int i = 0; i < p->count; i++)
+        if (strcmp(p->list[i]->name, name) == 0)
+            return p->list[i];
+    return NULL;
+}
+
+struct param *params_add(struct params *p, const char *name, struct shape shape, struct init init,
+                         unsigned flags)
+{
+    if (p->count == p->capacity) {
+        int capacity = p->capacity ? 2 * p->capacity : 64;
+        struct param **list = realloc(p->list, (size_t)capacity * sizeof *list);
+        if (!list)
+            return NULL;
+        p->list = list;
+        p->capacity = capacity;
+    }
+    struct param *param = arena_alloc(&p->memory, sizeof *param);
+    if (!param || !(param->name = arena_strdup(&p->memory, name)))
+        return NULL;
+    param->shape = shape;
+    param->init = init;
+    param->flags = flags;
+    param->count = shape_count(&shape);
+    p->list[p->count++] = param;
+    return param;
+}
+
+static bool is_trained(const struct param *param)
+{
+    return !(param->flags & (PARAM_FROZEN | PARAM_BUFFER));
+}
+
+/* Zeroed, aligned to cache lines. */
+static real *block_create(size_t count)
+{
+    size_t bytes = (count * sizeof(real) + 63) / 64 * 64;
+    real *block = aligned_alloc(64, bytes ? bytes : 64);
+    if (block)
+        memset(block, 0, bytes);
+    return block;
+}
+
+static void lay_out(struct params *p)
+{
+    p->total = 0;
+    for (int trained = 1; trained >= 0; trained--) {
+        for (int i = 0; i < p->count; i++) {
+            if (is_trained(p->list[i]) == (trained == 1)) {
+                p->list[i]->at = p->total;
+                p->total += p->list[i]->count;
+            }
+        }
+        if (trained)
+            p->trained = p->total;
+    }
+}
+
+enum status params_allocate(struct params *p, uint64_t seed, int lanes, int moments, bool average,
+                            struct error *err)
+{
+    lay_out(p);
+    p->lanes = lanes;
+    p->values = block_create(p->total);
+    if (!p->values)
+        return error_memory(err, p->total * sizeof(real));
+    if (lanes && !(p->grads = block_create((size_t)lanes * p->trained)))
+        return error_memory(err, (size_t)lanes * p->trained * sizeof(real));
+    for (int i = 0; i < moments; i++)
+        if (!(p->moments[i] = block_create(p->trained)))
+            return error_memory(err, p->trained * sizeof(real));
+    for (int i = 0; i < p->count; i++) {
+        p->list[i]->value = p->values + p->list[i]->at;
+        enum status status = param_initialize(p->list[i], seed, err);
+        if (status)
+            return status;
+    }
+    if (average) {
+        if (!(p->average = block_create(p->total)))
+            return error_memory(err, p->total * sizeof(real));
+        memcpy(p->average, p->values, p->total * sizeof(real));
+    }
+    return OK;
+}
+
+real *param_grad(const struct params *p, const struct param *param)
+{
+    return p->grads && is_trained(param) ? p->grads + param->at : NULL;
+}
+
+size_t params_counted(const struct params *p)
+{
+    size_t count = 0;
+    for (int i = 0; i < p->count; i++)
+        if (!(p->list[i]->flags & PARAM_BUFFER))
+            count += p->list[i]->count;
+    return count;
+}

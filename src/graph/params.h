@@ -1,0 +1,94 @@
+/* params.h - parameters: values, gradients and moments in blocks that outlive the graphs using them.
+ *
+ * A graph that is recorded names its parameters; the first one makes them, later ones (for evaluation,
+ * another batch size) find them again. params_allocate then gives them memory and initial values. */
+#ifndef GRAPH_PARAMS_H
+#define GRAPH_PARAMS_H
+
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "graph/tensor.h"
+
+enum init_kind {
+    INIT_KIND_CONSTANT,
+    INIT_KIND_NORMAL,         /* mean 0, deviation `value` */
+    INIT_KIND_TRUNCATED,      /* the same, cut off at -2 and 2 */
+    INIT_KIND_UNIFORM,        /* -value .. value */
+    INIT_KIND_XAVIER_UNIFORM, /* +- sqrt(6 / (rows + columns)) of the last two axes */
+    INIT_KIND_IDENTITY,       /* last two axes */
+    INIT_KIND_ORTHOGONAL,     /* last two axes, a random orthogonal matrix */
+};
+
+struct init {
+    enum init_kind kind;
+    double value;
+};
+
+#define INIT_ZEROS ((struct init){INIT_KIND_CONSTANT, 0})
+#define INIT_ONES ((struct init){INIT_KIND_CONSTANT, 1})
+#define INIT_CONSTANT(c) ((struct init){INIT_KIND_CONSTANT, (c)})
+#define INIT_NORMAL(std) ((struct init){INIT_KIND_NORMAL, (std)})
+#define INIT_TRUNCATED(std) ((struct init){INIT_KIND_TRUNCATED, (std)})
+#define INIT_UNIFORM(bound) ((struct init){INIT_KIND_UNIFORM, (bound)})
+#define INIT_XAVIER_UNIFORM ((struct init){INIT_KIND_XAVIER_UNIFORM, 0})
+#define INIT_IDENTITY ((struct init){INIT_KIND_IDENTITY, 0})
+#define INIT_ORTHOGONAL ((struct init){INIT_KIND_ORTHOGONAL, 0})
+
+enum param_flags {
+    PARAM_DECAY = 1,  /* weight decay applies: set for tensors of two or more axes unless exempted */
+    PARAM_FROZEN = 2, /* not trained */
+    PARAM_BUFFER = 4, /* stored, not trained, not counted (running means, random features) */
+};
+
+struct param {
+    const char *name; /* "blocks.0.attn.qkv.weight" */
+    struct shape shape;
+    unsigned flags;
+    struct init init;
+    size_t count;
+    size_t at;   /* of its first element in every block of params */
+    real *value; /* NULL before params_allocate */
+};
+
+enum { PARAMS_MAX_MOMENTS = 2 };
+
+struct params {
+    struct arena memory; /* names and structs */
+    struct param **list; /* in the order in which they were first named */
+    int count, capacity;
+    size_t total;   /* elements of all parameters and buffers; trained ones come first */
+    size_t trained; /* elements of those that are neither frozen nor buffers */
+    int lanes;
+    real *values;                       /* (total) */
+    real *grads;                        /* (lanes, trained); lane 0 holds the sum after a step */
+    real *moments[PARAMS_MAX_MOMENTS];  /* (trained) each */
+    real *average;                      /* (total): exponential moving average, or NULL */
+};
+
+void params_init(struct params *p);
+void params_free(struct params *p);
+
+/* The parameter of that name, or NULL. */
+struct param *params_find(const struct params *p, const char *name);
+
+/* Adds a parameter; used by graph_param. NULL without memory. */
+struct param *params_add(struct params *p, const char *name, struct shape shape, struct init init,
+                         unsigned flags);
+
+/* Lays the parameters out and fills them with their initial values, each drawn from the stream
+ * "init:NAME" of the seed. lanes: gradient blocks (0: none); moments: 0 to 2; average: whether an
+ * average is kept (it starts as a copy of the values). */
+MUST_USE enum status params_allocate(struct params *p, uint64_t seed, int lanes, int moments,
+                                     bool average, struct error *err);
+
+/* Fills one parameter with its initial values. */
+MUST_USE enum status param_initialize(struct param *param, uint64_t seed, struct error *err);
+
+/* Gradient of a trained parameter in lane 0, NULL where it has none. */
+real *param_grad(const struct params *p, const struct param *param);
+
+/* Elements of all that is no buffer: what papers call the number of parameters. */
+size_t params_counted(const struct params *p);
+
+#endif

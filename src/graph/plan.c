@@ -1,0 +1,273 @@
+/* plan.c - who writes and who reads last, and a place in one block for every value and gradient.
+ *
+ * Time runs over the nodes forward (0 .. n-1) and back again (2n-1 .. n for backward of node 0 .. n-1,
+ * so that backward of node i is at 2n-1-i). A buffer lives from its first writer to its last reader;
+ * buffers whose lives do not meet may share memory. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/graph.h"
+
+enum { PLAN_ALIGN = 64 };
+
+struct life {
+    int start, end; /* -1: never */
+    size_t bytes;
+    size_t *at;
+};
+
+struct plan {
+    struct graph *g;
+    struct life *values, *grads; /* one a tensor; roots only are used */
+    unsigned char **covered;     /* columns of a root's gradient that were written so far */
+    struct life **order;
+};
+
+static void extend(struct life *life, int time)
+{
+    if (life->start < 0 || time < life->start)
+        life->start = time;
+    if (time > life->end)
+        life->end = time;
+}
+
+static int backward_time(const struct graph *g, int node)
+{
+    return 2 * g->node_count - 1 - node;
+}
+
+/* True where all / any of the columns that t covers in its root's gradient are written. */
+static void coverage(const struct plan *p, const struct tensor *t, bool *all, bool *any)
+{
+    const unsigned char *covered = p->covered[t->root->index];
+    *all = true;
+    *any = false;
+    for (int c = t->column; c < t->column + t->columns; c++) {
+        *all = *all && covered[c];
+        *any = *any || covered[c];
+    }
+}
+
+/* Every column of the root's gradient is written. */
+static bool is_complete(const struct plan *p, const struct tensor *root)
+{
+    bool all, any;
+    coverage(p, root, &all, &any);
+    return all;
+}
+
+static bool has_planned_grad(const struct tensor *t)
+{
+    return t && t->root->needs_grad && !t->root->param;
+}
+
+/* The first writer of a gradient that later ones would leave holes in zeroes it whole; then all add. */
+static void make_writers_add(struct plan *p, const struct tensor *root)
+{
+    bool first = true;
+    for (int i = p->g->node_count - 1; i >= 0; i--) {
+        struct node *n = p->g->nodes[i];
+        for (int k = 0; k < n->inputs && n->runs_backward; k++) {
+            if (!n->in[k] || n->in[k]->root != root)
+                continue;
+            n->clear[k] = first;
+            n->beta[k] = 1;
+            first = false;
+        }
+    }
+}
+
+/* Runs over backward: which nodes run, beta of every writer, lives of gradients. */
+static void plan_backward(struct plan *p)
+{
+    struct graph *g = p->g;
+    if (!g->options.gradients || !g->loss || !g->loss->root->needs_grad)
+        return;
+    memset(p->covered[g->loss->root->index], 1, (size_t)tensor_cols(g->loss->root));
+    bool *holes = calloc((size_t)g->tensor_count, sizeof *holes);
+    if (!holes) {
+        graph_fail(g, ERR_MEMORY, "out of memory while planning");
+        return;
+    }
+    for (int i = g->node_count - 1; i >= 0; i--) {
+        struct node *n = g->nodes[i];
+        bool all, any;
+        struct tensor *out = n->out->root;
+        coverage(p, out, &all, &any);
+        n->runs_backward = any && out->needs_grad;
+        if (!n->runs_backward)
+            continue;
+        holes[out->index] |= !all;
+        if (out != g->loss->root)
+            extend(&p->grads[out->index], backward_time(g, i));
+        for (int k = 0; k < n->inputs; k++) {
+            struct tensor *t = n->in[k];
+            if (!t || !t->root->needs_grad)
+                continue;
+            n->beta[k] = 1;
+            if (t->root->param)
+                continue;
+            coverage(p, t, &all, &any);
+            n->beta[k] = all;
+            holes[t->root->index] |= any && !all;
+            memset(p->covered[t->root->index] + t->column, 1, (size_t)t->columns);
+            extend(&p->grads[t->root->index], backward_time(g, i));
+        }
+    }
+    for (int i = 0; i < g->tensor_count; i++) {
+        struct tensor *t = g->tensors[i];
+        if (t->root != t || !has_planned_grad(t) || t == g->loss->root)
+            continue;
+        if (t->keep_grad && p->grads[i].start >= 0) {
+            holes[i] |= !is_complete(p, t);
+            extend(&p->grads[i], 2 * g->node_count);
+        }
+        if (holes[i])
+            make_writers_add(p, t);
+    }
+    free(holes);
+}
+
+static void plan_values(struct plan *p)
+{
+    struct graph *g = p->g;
+    for (int i = 0; i < g->node_count; i++) {
+        const struct node *n = g->nodes[i];
+        int back = backward_time(g, i);
+        extend(&p->values[n->out->root->index], i);
+        if (n->runs_backward && (n->op->backward_reads & READS_OUT))
+            extend(&p->values[n->out->root->index], back);
+        for (int k = 0; k < n->inputs; k++) {
+            if (!n->in[k])
+                continue;
+            extend(&p->values[n->in[k]->root->index], i);
+            if (n->runs_backward && (n->op->backward_reads & READS_IN(k)))
+                extend(&p->values[n->in[k]->root->index], back);
+        }
+        for (int k = 0; k < OP_MAX_SAVED && n->saved[k]; k++) {
+            extend(&p->values[n->saved[k]->index], i);
+            if (n->runs_backward)
+                extend(&p->values[n->saved[k]->index], back);
+        }
+        if (n->scratch)
+            extend(&p->values[n->scratch->index], i);
+        if (n->scratch_backward && n->runs_backward)
+            extend(&p->values[n->scratch_backward->index], back);
+    }
+    for (int i = 0; i < g->output_count; i++)
+        extend(&p->values[g->outputs[i]->root->index], 2 * g->node_count);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const struct life *x = *(struct life *const *)a, *y = *(struct life *const *)b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    if (x->start != y->start)
+        return x->start - y->start;
+    return x->at < y->at ? -1 : x->at > y->at; /* two buffers of one node: by position */
+}
+
+/* Places each buffer, the largest first, at the lowest offset where nothing that lives at the same
+ * time is in the way. `order` holds what is placed, by offset. */
+static void place(struct plan *p, struct life **wanted, int count)
+{
+    struct graph *g = p->g;
+    int placed = 0;
+    qsort(wanted, (size_t)count, sizeof *wanted, by_size);
+    for (int i = 0; i < count; i++) {
+        struct life *life = wanted[i];
+        size_t at = 0;
+        int slot = 0;
+        for (int k = 0; k < placed; k++) {
+            const struct life *other = p->order[k];
+            if (other->start > life->end || other->end < life->start)
+                continue;
+            if (*other->at >= at + life->bytes)
+                break;
+            if (*other->at + other->bytes > at)
+                at = *other->at + other->bytes;
+        }
+        while (slot < placed && *p->order[slot]->at <= at)
+            slot++;
+        memmove(p->order + slot + 1, p->order + slot,
+                (size_t)(placed - slot) * sizeof *p->order);
+        p->order[slot] = life;
+        placed++;
+        *life->at = at;
+        g->value_bytes += life->bytes;
+        if (at + life->bytes > g->block_bytes)
+            g->block_bytes = at + life->bytes;
+    }
+}
+
+static size_t padded_bytes(const struct tensor *t)
+{
+    size_t bytes = tensor_count(t) * type_size(t->type);
+    return (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+}
+
+static bool plan_allocate(struct plan *p, unsigned char **columns)
+{
+    struct graph *g = p->g;
+    size_t count = (size_t)g->tensor_count + 1, all = 1;
+    for (int i = 0; i < g->tensor_count; i++)
+        if (g->tensors[i]->root == g->tensors[i])
+            all += (size_t)tensor_cols(g->tensors[i]);
+    p->values = calloc(count, sizeof *p->values);
+    p->grads = calloc(count, sizeof *p->grads);
+    p->covered = calloc(count, sizeof *p->covered);
+    p->order = calloc(2 * count, sizeof *p->order);
+    *columns = calloc(all, 1);
+    if (!p->values || !p->grads || !p->covered || !p->order || !*columns)
+        return false;
+    unsigned char *next = *columns;
+    for (int i = 0; i < g->tensor_count; i++) {
+        struct tensor *t = g->tensors[i];
+        p->values[i] = (struct life){-1, -1, padded_bytes(t), &t->data_at};
+        p->grads[i] = (struct life){-1, -1, padded_bytes(t), &t->grad_at};
+        if (t->root == t) {
+            p->covered[i] = next;
+            next += tensor_cols(t);
+        }
+    }
+    return true;
+}
+
+enum status graph_plan(struct graph *g, struct error *err)
+{
+    struct plan p = {.g = g};
+    unsigned char *columns = NULL;
+    struct life **wanted = NULL;
+    if (g->error.status)
+        goto out;
+    if (!plan_allocate(&p, &columns) ||
+        !(wanted = calloc(2 * (size_t)g->tensor_count + 1, sizeof *wanted))) {
+        graph_fail(g, ERR_MEMORY, "out of memory while planning");
+        goto out;
+    }
+    plan_backward(&p);
+    plan_values(&p);
+    int count = 0;
+    g->block_bytes = g->value_bytes = 0;
+    for (int i = 0; i < g->tensor_count; i++) {
+        const struct tensor *t = g->tensors[i];
+        if (t->root != t || t->param)
+            continue;
+        if (t->input < 0 && p.values[i].start >= 0)
+            wanted[count++] = &p.values[i];
+        if (p.grads[i].start >= 0)
+            wanted[count++] = &p.grads[i];
+    }
+    place(&p, wanted, count);
+out:
+    free(wanted);
+    free(p.values);
+    free(p.grads);
+    free(p.covered);
+    free(p.order);
+    free(columns);
+    if (g->error.status)
+        return error_set(err, g->error.status, "%s", g->error.text);
+    return OK;
+}

@@ -1,0 +1,213 @@
+/* dispatch.c - the levels, the choice among them, and the functions of kernels.h that lead there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
+
+#include "base/cpu.h"
+#include "kernels/blas.h"
+#include "kernels/level.h"
+
+#define KERNELS_LEVEL(isa)                                                                         \
+    {                                                                                              \
+        .name = #isa, .elementwise = &elementwise_##isa, .columns = &columns_##isa,                \
+        .softmax = &softmax_##isa, .norm = &norm_##isa, .optim = &optim_##isa,                     \
+        .product = &product_##isa, .tile = &tile_##isa,                                            \
+    }
+
+/* From the lowest to the highest. */
+static const struct kernels_level levels[] = {
+    KERNELS_LEVEL(portable),
+#ifndef ISA_ONLY_PORTABLE
+    KERNELS_LEVEL(avx2),
+    KERNELS_LEVEL(avx512),
+#endif
+};
+
+enum { LEVELS = (int)(sizeof levels / sizeof *levels) };
+
+static const struct kernels_level *chosen = &levels[0];
+
+/* The highest level that the CPU can run. */
+static int highest_level(void)
+{
+    struct cpu_features cpu = cpu_features();
+    int can = cpu.avx2 && cpu.avx512 ? 2 : cpu.avx2 ? 1 : 0;
+    return can < LEVELS ? can : LEVELS - 1;
+}
+
+enum status kernels_init(struct error *err)
+{
+    static const char *const names[] = {"portable", "avx2", "avx512"};
+    const char *wanted = getenv("ATTNBENCH_ISA");
+    int level = highest_level();
+    if (wanted && *wanted) {
+        int named = 0;
+        while (named < 3 && strcmp(names[named], wanted))
+            named++;
+        if (named == 3)
+            return error_set(err, ERR_INPUT,
+                             "ATTNBENCH_ISA: \"%s\" is not portable, avx2 or avx512", wanted);
+        if (named >= LEVELS)
+            return error_set(err, ERR_INPUT, "ATTNBENCH_ISA: this build has no kernels for %s",
+                             wanted);
+        if (named > level)
+            return error_set(err, ERR_INPUT,
+                             "ATTNBENCH_ISA: this CPU cannot run %s (its best is %s)", wanted,
+                             levels[level].name);
+        level = named;
+    }
+    chosen = &levels[level];
+    blas_init();
+    return OK;
+}
+
+const struct kernels_level *kernels_level(void)
+{
+    return chosen;
+}
+
+const char *kernels_isa(void)
+{
+    return chosen->name;
+}
+
+void kernels_thread_init(void)
+{
+#ifdef __SSE__
+    _mm_setcsr(_mm_getcsr() | 0x8040u); /* flush to zero, denormals are zero */
+#elif defined(__aarch64__)
+    unsigned long control;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+    __asm__ volatile("msr fpcr, %0" : : "r"(control | 1ul << 24));
+#endif
+}
+
+void kernel_accumulate(struct vec y, int beta, struct vec x, double scale, size_t rows, size_t cols)
+{
+    chosen->elementwise->accumulate(y, beta, x, scale, rows, cols);
+}
+
+void kernel_add(struct vec y, struct vec a, struct vec b, size_t rows, size_t cols)
+{
+    chosen->elementwise->add(y, a, b, rows, cols);
+}
+
+void kernel_multiply(struct vec y, int beta, struct vec a, struct vec b, size_t rows, size_t cols)
+{
+    chosen->elementwise->multiply(y, beta, a, b, rows, cols);
+}
+
+void kernel_add_rows(struct vec y, struct vec x, const real *p, size_t rows, size_t cols,
+                     size_t period)
+{
+    chosen->elementwise->add_rows(y, x, p, rows, cols, period);
+}
+
+void kernel_add_rows_grad(real *dp, struct vec dy, size_t rows, size_t cols, size_t period)
+{
+    chosen->columns->add_rows_grad(dp, dy, rows, cols, period);
+}
+
+void kernel_scale_rows(struct vec y, int beta, struct vec x, const real *factor, size_t rows,
+                       size_t cols, size_t period)
+{
+    chosen->elementwise->scale_rows(y, beta, x, factor, rows, cols, period);
+}
+
+void kernel_scale_cols(struct vec y, int beta, struct vec x, const real *gamma, size_t rows,
+                       size_t cols)
+{
+    chosen->elementwise->scale_cols(y, beta, x, gamma, rows, cols);
+}
+
+void kernel_scale_cols_grad(real *dgamma, struct vec x, struct vec dy, size_t rows, size_t cols)
+{
+    chosen->columns->scale_cols_grad(dgamma, x, dy, rows, cols);
+}
+
+void kernel_column_sums(real *sums, struct vec x, size_t rows, size_t cols)
+{
+    chosen->columns->column_sums(sums, x, rows, cols);
+}
+
+void kernel_gelu(struct vec y, struct vec x, size_t rows, size_t cols)
+{
+    chosen->elementwise->gelu(y, x, rows, cols);
+}
+
+void kernel_gelu_grad(struct vec dx, int beta, struct vec x, struct vec dy, size_t rows,
+                      size_t cols)
+{
+    chosen->elementwise->gelu_grad(dx, beta, x, dy, rows, cols);
+}
+
+void kernel_dropout(struct vec y, int beta, struct vec x, size_t rows, size_t cols, size_t period,
+                    double p, uint64_t stream, uint64_t step, uint64_t sample)
+{
+    chosen->elementwise->dropout(y, beta, x, rows, cols, period, p, stream, step, sample);
+}
+
+void kernel_softmax(struct vec y, struct vec x, size_t rows, size_t cols)
+{
+    chosen->softmax->softmax(y, x, rows, cols);
+}
+
+void kernel_softmax_grad(struct vec dx, int beta, struct vec y, struct vec dy, size_t rows,
+                         size_t cols)
+{
+    chosen->softmax->softmax_grad(dx, beta, y, dy, rows, cols);
+}
+
+void kernel_layer_norm(struct vec y, real *mean, real *rstd, struct vec x, const real *weight,
+                       const real *bias, double eps, size_t rows, size_t cols)
+{
+    chosen->norm->layer_norm(y, mean, rstd, x, weight, bias, eps, rows, cols);
+}
+
+void kernel_layer_norm_grad(struct vec dx, int beta, real *dweight, real *dbias, struct vec x,
+                            const real *mean, const real *rstd, const real *weight, struct vec dy,
+                            size_t rows, size_t cols)
+{
+    chosen->norm->layer_norm_grad(dx, beta, dweight, dbias, x, mean, rstd, weight, dy, rows, cols);
+}
+
+void kernel_cross_entropy(real *loss, real *p, struct vec x, const int *label, double smoothing,
+                          size_t rows, size_t cols)
+{
+    chosen->softmax->cross_entropy(loss, p, x, label, smoothing, rows, cols);
+}
+
+void kernel_cross_entropy_grad(struct vec dx, int beta, const real *p, const real *dloss,
+                               const int *label, double smoothing, size_t rows, size_t cols)
+{
+    chosen->softmax->cross_entropy_grad(dx, beta, p, dloss, label, smoothing, rows, cols);
+}
+
+void kernel_sum_into(real *sum, const real *x, size_t n)
+{
+    chosen->optim->sum_into(sum, x, n);
+}
+
+double kernel_sum_squares(const real *x, size_t n)
+{
+    return chosen->optim->sum_squares(x, n);
+}
+
+void kernel_adamw(real *w, real *m, real *v, const real *g, size_t n, const struct adamw *o)
+{
+    chosen->optim->adamw(w, m, v, g, n, o);
+}
+
+void kernel_sgd(real *w, real *m, const real *g, size_t n, const struct sgd *o)
+{
+    chosen->optim->sgd(w, m, g, n, o);
+}
+
+void kernel_average(real *y, const real *x, size_t n, double decay)
+{
+    chosen->optim->average(y, x, n, decay);
+}

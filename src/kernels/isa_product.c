@@ -1,0 +1,126 @@
+/* isa_product.c - products from packed panels: a block of rows times a panel of two vectors is
+ * summed in registers, so that each element that is loaded is used several times. */
+#include "kernels/isa.h"
+
+#if defined(LANE_AVX512)
+enum { BLOCK = 12 };
+#elif defined(LANE_AVX2)
+enum { BLOCK = 6 };
+#else
+enum { BLOCK = 4 };
+#endif
+
+enum { PANEL = 2 * LANE };
+
+/* Columns of the panel that begins at column j: two vectors, or one where that holds the rest. */
+ALWAYS_INLINE int panel_width(int j, int n)
+{
+    return n - j > LANE ? PANEL : LANE;
+}
+
+/* One panel: columns j.. of b, k x width, zeros behind column n. */
+static void pack_panel(real *to, struct matrix b, int j, int k, int n, int width)
+{
+    int used = n - j < width ? n - j : width;
+    for (int p = 0; p < k; p++, to += width) {
+        ptrdiff_t at = p * b.row + j * b.col;
+        if (b.type == TYPE_REAL) {
+            const real *from = (const real *)b.data + at;
+            for (int i = 0; i < used; i++)
+                to[i] = from[i * b.col];
+        } else {
+            const uint16_t *from = (const uint16_t *)b.data + at;
+            for (int i = 0; i < used; i++)
+                to[i] = bf16_to_real(from[i * b.col]);
+        }
+        for (int i = used; i < width; i++)
+            to[i] = 0;
+    }
+}
+
+static void pack(real *panels, struct matrix b, int k, int n)
+{
+    for (int j = 0; j < n; j += PANEL) {
+        int width = panel_width(j, n);
+        pack_panel(panels, b, j, k, n, width);
+        panels += (size_t)k * (size_t)width;
+    }
+}
+
+/* c = beta c + alpha x for the first n elements of a lane. */
+ALWAYS_INLINE void update(real *c, int beta, real alpha, lane x, int n)
+{
+    x *= alpha;
+    if (n >= LANE)
+        lane_store(c, beta ? lane_load(c) + x : x);
+    else if (n > 0)
+        lane_store_part(c, beta ? lane_load_part(c, (size_t)n) + x : x, (size_t)n);
+}
+
+/* c (m, n) = beta c + alpha a b, m <= BLOCK rows and one panel of 1 or 2 lanes. m and lanes are
+ * constants where this is called. */
+ALWAYS_INLINE void block(real *c, ptrdiff_t stride, int beta, real alpha, const real *a,
+                         ptrdiff_t row, ptrdiff_t col, const real *panel, int m, int n, int k,
+                         int lanes)
+{
+    lane sum[BLOCK][2];
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++)
+        sum[i][0] = sum[i][1] = (lane){0};
+    for (int p = 0; p < k; p++) {
+        lane b0 = lane_load(panel), b1 = lane_load(panel + (lanes - 1) * LANE);
+#pragma GCC unroll 16
+        for (int i = 0; i < m; i++) {
+            real x = a[i * row];
+            sum[i][0] += x * b0;
+            if (lanes == 2)
+                sum[i][1] += x * b1;
+        }
+        a += col;
+        panel += lanes * LANE;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < m; i++) {
+        update(c + i * stride, beta, alpha, sum[i][0], n);
+        if (lanes == 2)
+            update(c + i * stride + LANE, beta, alpha, sum[i][1], n - LANE);
+    }
+}
+
+/* All rows of a with one panel, in blocks of falling size. */
+ALWAYS_INLINE void column(real *c, ptrdiff_t stride, int beta, real alpha, struct matrix a,
+                          const real *panel, int m, int n, int k, int lanes)
+{
+    const real *from = a.data;
+    while (m > 0) {
+        int rows = m >= BLOCK ? BLOCK : m >= 8 ? 8 : m >= 4 ? 4 : m >= 2 ? 2 : 1;
+        if (rows == BLOCK)
+            block(c, stride, beta, alpha, from, a.row, a.col, panel, BLOCK, n, k, lanes);
+        else if (BLOCK > 8 && rows == 8)
+            block(c, stride, beta, alpha, from, a.row, a.col, panel, 8, n, k, lanes);
+        else if (BLOCK > 4 && rows == 4)
+            block(c, stride, beta, alpha, from, a.row, a.col, panel, 4, n, k, lanes);
+        else if (rows == 2)
+            block(c, stride, beta, alpha, from, a.row, a.col, panel, 2, n, k, lanes);
+        else
+            block(c, stride, beta, alpha, from, a.row, a.col, panel, 1, n, k, lanes);
+        c += rows * stride;
+        from += rows * a.row;
+        m -= rows;
+    }
+}
+
+static void multiply(real *c, ptrdiff_t stride, int beta, real alpha, struct matrix a,
+                     const real *panels, int m, int n, int k)
+{
+    for (int j = 0; j < n; j += PANEL) {
+        int width = panel_width(j, n);
+        if (width == PANEL)
+            column(c + j, stride, beta, alpha, a, panels, m, n - j, k, 2);
+        else
+            column(c + j, stride, beta, alpha, a, panels, m, n - j, k, 1);
+        panels += (size_t)k * (size_t)width;
+    }
+}
+
+const struct kernels_product KERNELS_NAME(product) = {.pack = pack, .multiply = multiply};

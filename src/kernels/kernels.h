@@ -1,0 +1,179 @@
+/* kernels.h - the loops over memory that ops consist of. No graph types, no allocation, no threads of
+ * their own: each call runs on the calling thread. Arguments: outputs first, then inputs, then sizes.
+ *
+ * `beta` is 0 (overwrite, never read) or 1 (add to what is there). Statistics, parameters and their
+ * gradients (const real *, real *) are real; what comes as struct vec may also be bf16. Outputs may
+ * be the same memory as an input of the same shape where the comment says "in place". */
+#ifndef KERNELS_KERNELS_H
+#define KERNELS_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "kernels/vec.h"
+
+/* --- choice of the instruction set -------------------------------------------------------------- */
+
+/* Picks the kernels for this CPU, or the lower level that ATTNBENCH_ISA names (portable, avx2,
+ * avx512). Called once at the start, before any thread. ERR_INPUT for a name that is unknown or a
+ * level that this CPU lacks. */
+MUST_USE enum status kernels_init(struct error *err);
+
+const char *kernels_isa(void); /* "portable", "avx2", "avx512" */
+
+/* Sets flush-to-zero for the calling thread: denormals cost a hundredfold. */
+void kernels_thread_init(void);
+
+/* --- element by element ------------------------------------------------------------------------- */
+
+/* y = beta y + scale x. In place. */
+void kernel_accumulate(struct vec y, int beta, struct vec x, double scale, size_t rows, size_t cols);
+
+/* y = a + b. In place. */
+void kernel_add(struct vec y, struct vec a, struct vec b, size_t rows, size_t cols);
+
+/* y = beta y + a * b, element by element. */
+void kernel_multiply(struct vec y, int beta, struct vec a, struct vec b, size_t rows, size_t cols);
+
+/* y[r] = x[r] + p[r mod period], p: (period, cols). In place. */
+void kernel_add_rows(struct vec y, struct vec x, const real *p, size_t rows, size_t cols,
+                     size_t period);
+
+/* dp[r mod period] += dy[r], in the order of r. */
+void kernel_add_rows_grad(real *dp, struct vec dy, size_t rows, size_t cols, size_t period);
+
+/* y[r] = beta y[r] + factor[r / period] x[r]. In place. */
+void kernel_scale_rows(struct vec y, int beta, struct vec x, const real *factor, size_t rows,
+                       size_t cols, size_t period);
+
+/* y[r, c] = beta y[r, c] + gamma[c] x[r, c] */
+void kernel_scale_cols(struct vec y, int beta, struct vec x, const real *gamma, size_t rows,
+                       size_t cols);
+
+/* dgamma[c] += sum over r of dy[r, c] x[r, c] */
+void kernel_scale_cols_grad(real *dgamma, struct vec x, struct vec dy, size_t rows, size_t cols);
+
+/* sums[c] += sum over r of x[r, c] */
+void kernel_column_sums(real *sums, struct vec x, size_t rows, size_t cols);
+
+/* y = x / 2 (1 + erf(x / sqrt 2)); Hendrycks and Gimpel, arXiv:1606.08415, exact form. In place. */
+void kernel_gelu(struct vec y, struct vec x, size_t rows, size_t cols);
+
+/* dx = beta dx + dy gelu'(x). dx may be dy. */
+void kernel_gelu_grad(struct vec dx, int beta, struct vec x, struct vec dy, size_t rows, size_t cols);
+
+/* y = beta y + x keep / (1 - p), keep drawn from the random block of (stream, step, sample, element):
+ * row r belongs to sample `sample` + r / period; the element is its number inside the sample. */
+void kernel_dropout(struct vec y, int beta, struct vec x, size_t rows, size_t cols, size_t period,
+                    double p, uint64_t stream, uint64_t step, uint64_t sample);
+
+/* --- rows --------------------------------------------------------------------------------------- */
+
+/* y = exp(x - max x) / sum, row by row. In place. */
+void kernel_softmax(struct vec y, struct vec x, size_t rows, size_t cols);
+
+/* dx = beta dx + y (dy - sum y dy) */
+void kernel_softmax_grad(struct vec dx, int beta, struct vec y, struct vec dy, size_t rows,
+                         size_t cols);
+
+/* y = (x - mean) rstd weight + bias, rstd = 1 / sqrt(variance + eps); Ba et al., arXiv:1607.06450.
+ * mean, rstd: (rows), written. Two passes over a row in registers or L1: no cancellation. */
+void kernel_layer_norm(struct vec y, real *mean, real *rstd, struct vec x, const real *weight,
+                       const real *bias, double eps, size_t rows, size_t cols);
+
+/* dweight += sum dy xhat, dbias += sum dy (both may be NULL), dx = beta dx + the gradient (dx.data may
+ * be NULL). dx may be dy. */
+void kernel_layer_norm_grad(struct vec dx, int beta, real *dweight, real *dbias, struct vec x,
+                            const real *mean, const real *rstd, const real *weight, struct vec dy,
+                            size_t rows, size_t cols);
+
+/* loss[r] = (1 - s) (-log p[r, label]) + s / cols sum over c of (-log p[r, c]), p = softmax(x[r]), s the
+ * label smoothing (Szegedy et al., arXiv:1512.00567, section 7). p: (rows, cols), written. Rows with
+ * label < 0 have loss 0. */
+void kernel_cross_entropy(real *loss, real *p, struct vec x, const int *label, double smoothing,
+                          size_t rows, size_t cols);
+
+/* dx[r] = beta dx[r] + dloss[r] (p[r] - target[r]) */
+void kernel_cross_entropy_grad(struct vec dx, int beta, const real *p, const real *dloss,
+                               const int *label, double smoothing, size_t rows, size_t cols);
+
+/* --- products ----------------------------------------------------------------------------------- */
+
+enum trans { PLAIN, TRANSPOSED };
+
+/* What is done to a product while it is in cache. */
+struct epilogue {
+    const real *bias; /* (n), added to every row; NULL: none */
+};
+
+/* c = beta c + alpha op(a) op(b), then the epilogue (NULL: none). Row-major: op(a) is (m, k), op(b)
+ * (k, n), c (m, n). m, n or k may be 0. The result of a call does not depend on other threads. */
+void kernel_gemm(struct vec c, int beta, double alpha, enum trans ta, struct vec a, enum trans tb,
+                 struct vec b, int m, int n, int k, const struct epilogue *epilogue);
+
+/* BLAS in use, with its kernel: "OpenBLAS 0.3.21 SkylakeX", "portable loop". */
+const char *kernels_blas(void);
+
+/* A sentence on what is wrong with the BLAS on this machine and what it costs, or NULL. */
+const char *kernels_blas_note(void);
+
+/* OpenBLAS reads OPENBLAS_CORETYPE when it is loaded, and older versions take their slowest kernel on
+ * CPUs they do not know. Where that happened, and the user did not set the variable, sets it and runs
+ * the program again, once, with the same arguments. Returns where nothing was to be done. Called
+ * first in main. */
+void kernels_blas_fix(char **argv);
+
+/* --- attention ---------------------------------------------------------------------------------- */
+
+struct sdpa {
+    int B, H, N, M, d, e; /* q: (B, H, N, d), k: (B, H, M, d), v: (B, H, M, e), y: (B, H, N, e) */
+    double scale;
+    double dropout;       /* of the weights; 0: none */
+    uint64_t stream, step, sample; /* of the dropout: sample of the first image */
+};
+
+/* Scratch that both directions need, in reals. Grows with N + M times a constant, never with N x M. */
+size_t kernel_sdpa_scratch(const struct sdpa *s);
+
+/* y = dropout(softmax(scale q k^T)) v for every image and head; lse: (B, H, N), written: log of the row
+ * sums, maximum included. Vaswani et al. 2017, eq. 1. */
+void kernel_sdpa(struct heads y, real *lse, struct heads q, struct heads k, struct heads v,
+                 const struct sdpa *s, real *scratch);
+
+/* Gradients; each dq, dk, dv with data NULL is left out. For one image and head dq is written before dk
+ * and dk before dv, so that they may be the same memory with beta 0, 1, 1. */
+void kernel_sdpa_grad(struct heads dq, int beta_q, struct heads dk, int beta_k, struct heads dv,
+                      int beta_v, struct heads q, struct heads k, struct heads v, struct heads y,
+                      struct heads dy, const real *lse, const struct sdpa *s, real *scratch);
+
+/* --- parameters --------------------------------------------------------------------------------- */
+
+/* sum[i] += x[i] for n elements. */
+void kernel_sum_into(real *sum, const real *x, size_t n);
+
+/* Sum of the squares, in double, in a fixed order. */
+double kernel_sum_squares(const real *x, size_t n);
+
+/* One AdamW update (Loshchilov and Hutter, arXiv:1711.05101, as PyTorch computes it) of n elements:
+ *   g = scale g;  w = w (1 - lr decay);  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;
+ *   w = w - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps) */
+struct adamw {
+    double lr, decay, beta1, beta2, eps;
+    double correction1, correction2; /* 1 - b1^t, 1 - b2^t */
+    double scale;                    /* of the gradient: clipping */
+};
+void kernel_adamw(real *w, real *m, real *v, const real *g, size_t n, const struct adamw *o);
+
+/* SGD with momentum as PyTorch computes it: g = scale g + decay w; m = momentum m + g;
+ * w = w - lr m (nesterov: w - lr (g + momentum m)). */
+struct sgd {
+    double lr, decay, momentum, scale;
+    bool nesterov;
+};
+void kernel_sgd(real *w, real *m, const real *g, size_t n, const struct sgd *o);
+
+/* y = decay y + (1 - decay) x: moving averages of weights. */
+void kernel_average(real *y, const real *x, size_t n, double decay);
+
+#endif

@@ -1,0 +1,75 @@
+/* tables.h - what each instruction set provides: one table per isa_*.c file, with the functions of
+ * kernels.h under their names without `kernel_`. Only dispatch.c reads the tables of all sets. */
+#ifndef KERNELS_TABLES_H
+#define KERNELS_TABLES_H
+
+#include "kernels/kernels.h"
+#include "kernels/product.h"
+#include "kernels/tile.h"
+
+struct kernels_elementwise {
+    void (*accumulate)(struct vec y, int beta, struct vec x, double scale, size_t rows,
+                       size_t cols);
+    void (*add)(struct vec y, struct vec a, struct vec b, size_t rows, size_t cols);
+    void (*multiply)(struct vec y, int beta, struct vec a, struct vec b, size_t rows, size_t cols);
+    void (*add_rows)(struct vec y, struct vec x, const real *p, size_t rows, size_t cols,
+                     size_t period);
+    void (*scale_rows)(struct vec y, int beta, struct vec x, const real *factor, size_t rows,
+                       size_t cols, size_t period);
+    void (*scale_cols)(struct vec y, int beta, struct vec x, const real *gamma, size_t rows,
+                       size_t cols);
+    void (*gelu)(struct vec y, struct vec x, size_t rows, size_t cols);
+    void (*gelu_grad)(struct vec dx, int beta, struct vec x, struct vec dy, size_t rows,
+                      size_t cols);
+    void (*dropout)(struct vec y, int beta, struct vec x, size_t rows, size_t cols, size_t period,
+                    double p, uint64_t stream, uint64_t step, uint64_t sample);
+};
+
+struct kernels_columns {
+    void (*add_rows_grad)(real *dp, struct vec dy, size_t rows, size_t cols, size_t period);
+    void (*scale_cols_grad)(real *dgamma, struct vec x, struct vec dy, size_t rows, size_t cols);
+    void (*column_sums)(real *sums, struct vec x, size_t rows, size_t cols);
+};
+
+struct kernels_softmax {
+    void (*softmax)(struct vec y, struct vec x, size_t rows, size_t cols);
+    void (*softmax_grad)(struct vec dx, int beta, struct vec y, struct vec dy, size_t rows,
+                         size_t cols);
+    void (*cross_entropy)(real *loss, real *p, struct vec x, const int *label, double smoothing,
+                          size_t rows, size_t cols);
+    void (*cross_entropy_grad)(struct vec dx, int beta, const real *p, const real *dloss,
+                               const int *label, double smoothing, size_t rows, size_t cols);
+};
+
+struct kernels_norm {
+    void (*layer_norm)(struct vec y, real *mean, real *rstd, struct vec x, const real *weight,
+                       const real *bias, double eps, size_t rows, size_t cols);
+    void (*layer_norm_grad)(struct vec dx, int beta, real *dweight, real *dbias, struct vec x,
+                            const real *mean, const real *rstd, const real *weight, struct vec dy,
+                            size_t rows, size_t cols);
+};
+
+struct kernels_optim {
+    void (*sum_into)(real *sum, const real *x, size_t n);
+    double (*sum_squares)(const real *x, size_t n);
+    void (*adamw)(real *w, real *m, real *v, const real *g, size_t n, const struct adamw *o);
+    void (*sgd)(real *w, real *m, const real *g, size_t n, const struct sgd *o);
+    void (*average)(real *y, const real *x, size_t n, double decay);
+};
+
+#define KERNELS_TABLES_OF(isa)                                                                     \
+    extern const struct kernels_elementwise elementwise_##isa;                                     \
+    extern const struct kernels_columns columns_##isa;                                             \
+    extern const struct kernels_softmax softmax_##isa;                                             \
+    extern const struct kernels_norm norm_##isa;                                                   \
+    extern const struct kernels_optim optim_##isa;                                                 \
+    extern const struct kernels_product product_##isa;                                             \
+    extern const struct kernels_tile tile_##isa
+
+KERNELS_TABLES_OF(portable);
+#ifndef ISA_ONLY_PORTABLE
+KERNELS_TABLES_OF(avx2);
+KERNELS_TABLES_OF(avx512);
+#endif
+
+#endif

@@ -1,0 +1,37 @@
+/* tile.h - what attention does to a tile of scores (some query rows, all keys). */
+#ifndef KERNELS_TILE_H
+#define KERNELS_TILE_H
+
+#include "kernels/vec.h"
+
+/* Which weights are dropped: weight (i, j) of the tile is element `first` + i * cols + j of the
+ * sample. */
+struct tile_dropout {
+    double p;
+    uint64_t stream, step, sample, first;
+};
+
+/* All tiles are (rows, cols) of reals, rows `stride` apart. */
+struct kernels_tile {
+    /* s = exp(s - max s), row by row; inverse[i] = 1 / its sum, lse[i] = log of the sum of exp s. */
+    void (*exp_rows)(real *s, ptrdiff_t stride, real *inverse, real *lse, int rows, int cols);
+
+    /* s = exp(s - lse): the weights again. */
+    void (*weights)(real *s, ptrdiff_t stride, const real *lse, int rows, int cols);
+
+    /* dp = p (dp - r) scale: the gradient of the scores. */
+    void (*score_grad)(real *dp, const real *p, ptrdiff_t stride, const real *r, double scale,
+                       int rows, int cols);
+
+    /* s = 0 where dropped, else s / (1 - p). */
+    void (*dropout)(real *s, ptrdiff_t stride, const struct tile_dropout *o, int rows, int cols);
+
+    /* r[i] = sum over j of a[i, j] b[i, j]; what a and b hold may be bf16. */
+    void (*dots)(real *r, struct vec a, struct vec b, int rows, int cols);
+
+    /* y = scale[i] x (NULL: 1) + beta y, y may be bf16 */
+    void (*store)(struct vec y, int beta, const real *x, ptrdiff_t stride, const real *scale,
+                  int rows, int cols);
+};
+
+#endif

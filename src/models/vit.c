@@ -1,0 +1,220 @@
+/* vit.c - Vision Transformer. Dosovitskiy et al., "An Image is Worth 16x16 Words", arXiv:2010.11929;
+ * pre-norm encoder as in timm; with `distilled` the extra token and head of DeiT (Touvron et al.,
+ * arXiv:2012.12877): logits are the mean of both heads. */
+#include <math.h>
+
+#include "attention/attention.h"
+#include "models/model.h"
+#include "nn/nn.h"
+
+static const double norm_eps = 1e-6;
+
+enum pool_kind { VIT_POOL_CLS, VIT_POOL_MEAN };
+enum pos_kind { POS_LEARNED, POS_SINCOS, POS_NONE };
+
+struct vit {
+    int image_size[2], channels, classes;
+    int patch_size[2], dim, depth, heads;
+    double mlp_ratio;
+    int pool, pos_embed;
+    bool qkv_bias, proj_bias, fc_norm, distilled;
+    struct number_or_name layer_scale;
+    double drop_path, dropout;
+    struct choice attention;
+};
+
+static const char *const pool_names[] = {"cls", "mean", NULL};
+static const char *const pos_names[] = {"learned", "sincos", "none", NULL};
+
+static const struct field vit_fields[] = {
+    FIELD_PAIR(struct vit, image_size, 28, 1, 65536, "height and width of the input in pixels"),
+    FIELD_INT(struct vit, channels, 1, 1, 4, "channels of the input: 1 grey, 3 RGB"),
+    FIELD_INT(struct vit, classes, 10, 2, 1000000, "number of classes"),
+    FIELD_PAIR(struct vit, patch_size, 4, 1, 65536, "height and width of a patch in pixels"),
+    FIELD_INT(struct vit, dim, 64, 1, 65536, "width of the tokens"),
+    FIELD_INT(struct vit, depth, 6, 1, 1000, "number of blocks"),
+    FIELD_INT(struct vit, heads, 4, 1, 4096, "attention heads in each block"),
+    FIELD_REAL(struct vit, mlp_ratio, 4, 0.001, 64, "hidden width of the MLP over dim"),
+    FIELD_ENUM(struct vit, pool, VIT_POOL_CLS, pool_names,
+               "cls: class token; mean: no class token, mean over the patches"),
+    FIELD_ENUM(struct vit, pos_embed, POS_LEARNED, pos_names, "position embedding"),
+    FIELD_BOOL(struct vit, qkv_bias, true, "biases in the projections of q, k, v"),
+    FIELD_BOOL(struct vit, proj_bias, true, "bias in the output projection of attention"),
+    FIELD_BOOL(struct vit, fc_norm, false,
+               "with pool mean: normalise after the mean (tensor fc_norm) instead of before"),
+    FIELD_BOOL(struct vit, distilled, false, "distillation token and second head of DeiT"),
+    FIELD_RANGE(struct vit, layer_scale, "null", NULL, 0, 10,
+                "start value of the learned factors on both branches; null: none"),
+    FIELD_REAL(struct vit, drop_path, 0, 0, 0.999,
+               "stochastic depth of the last block, growing linearly from 0 in the first"),
+    FIELD_REAL(struct vit, dropout, 0, 0, 0.999,
+               "dropout after the position embedding, attention and both layers of the MLP"),
+    FIELD_CHOICE(struct vit, attention, attn_kinds, "standard", "the attention variant"),
+    FIELD_END,
+};
+
+static int vit_prefix(const struct vit *m)
+{
+    return m->pool == VIT_POOL_MEAN ? 0 : m->distilled ? 2 : 1;
+}
+
+static int vit_tokens(const struct vit *m)
+{
+    return vit_prefix(m) +
+           m->image_size[0] / m->patch_size[0] * (m->image_size[1] / m->patch_size[1]);
+}
+
+static struct attn_site vit_site(const struct vit *m, int B, int block)
+{
+    return (struct attn_site){
+        .B = B, .N = vit_tokens(m), .D = m->dim, .H = m->heads, .prefix = vit_prefix(m),
+        .grid = {m->image_size[0] / m->patch_size[0], m->image_size[1] / m->patch_size[1]},
+        .block = block, .blocks = m->depth, .qkv_bias = m->qkv_bias, .proj_bias = m->proj_bias,
+    };
+}
+
+/* Divisors of n next to `wanted`, for hints. */
+static int divisor_near(int n, int wanted)
+{
+    for (int step = 0; step < n; step++) {
+        if (wanted - step > 0 && n % (wanted - step) == 0)
+            return wanted - step;
+        if (wanted + step <= n && n % (wanted + step) == 0)
+            return wanted + step;
+    }
+    return 1;
+}
+
+static enum status vit_check(const void *options, struct error *err)
+{
+    const struct vit *m = options;
+    static const char *const axis[] = {"height", "width"};
+    for (int i = 0; i < 2; i++)
+        if (m->image_size[i] % m->patch_size[i])
+            return error_set(err, ERR_INPUT,
+                             "patch_size: %d does not divide the image %s %d (%d does)",
+                             m->patch_size[i], axis[i], m->image_size[i],
+                             divisor_near(m->image_size[i], m->patch_size[i]));
+    if (m->dim % m->heads)
+        return error_set(err, ERR_INPUT, "dim: %d is not divisible by heads %d (heads %d would do)",
+                         m->dim, m->heads, divisor_near(m->dim, m->heads));
+    if (m->pos_embed == POS_SINCOS && m->dim % 4)
+        return error_set(err, ERR_INPUT, "dim: %d is not divisible by 4, as pos_embed sincos needs",
+                         m->dim);
+    if (m->fc_norm && m->pool == VIT_POOL_CLS)
+        return error_set(err, ERR_INPUT, "fc_norm: needs \"pool\": \"mean\"");
+    if (m->distilled && m->pool == VIT_POOL_MEAN)
+        return error_set(err, ERR_INPUT, "distilled: needs \"pool\": \"cls\"");
+    double tokens = (double)m->image_size[0] / m->patch_size[0] * m->image_size[1] /
+                    m->patch_size[1];
+    if (tokens > 1 << 20 || tokens * m->dim > 1 << 28 || m->mlp_ratio * m->dim > 1 << 20)
+        return error_set(err, ERR_INPUT,
+                         "image_size: %.0f tokens of width %d are too large (the limit is 2^20 "
+                         "tokens, 2^28 numbers)", tokens, m->dim);
+    struct attn_site site = vit_site(m, 1, 0);
+    enum status status = attn_check(&m->attention, &site, err);
+    if (status)
+        error_prefix(err, "attention.");
+    return status;
+}
+
+static struct model_shape vit_shape(const void *options)
+{
+    const struct vit *m = options;
+    return (struct model_shape){.channels = m->channels, .height = m->image_size[0],
+                                .width = m->image_size[1], .classes = m->classes,
+                                .tokens = vit_tokens(m)};
+}
+
+static struct tensor *vit_dropout(struct graph *g, const char *name, const struct vit *m,
+                                  struct tensor *x)
+{
+    graph_scope_push(g, "%s", name);
+    x = op_dropout(g, x, m->dropout);
+    graph_scope_pop(g);
+    return x;
+}
+
+/* The end of a branch: layer scale where the model has it, then stochastic depth. */
+static struct tensor *vit_branch(struct graph *g, const char *scale, const char *path,
+                                 const struct vit *m, int block, struct tensor *h)
+{
+    if (m->layer_scale.name == -1)
+        h = nn_layer_scale(g, scale, h, m->layer_scale.number);
+    graph_scope_push(g, "%s", path);
+    h = op_drop_path(g, h, m->depth > 1 ? m->drop_path * block / (m->depth - 1) : m->drop_path);
+    graph_scope_pop(g);
+    return h;
+}
+
+/* One pre-norm encoder block (arXiv:2010.11929, eq. 2 and 3).  x: (B, N, D). Returns (B, N, D). */
+static struct tensor *vit_block(struct graph *g, const struct vit *m, int block, struct tensor *x)
+{
+    graph_scope_push(g, "blocks.%d", block);
+    struct attn_site site = vit_site(m, x->shape.rank ? x->shape.dim[0] : 1, block);
+
+    struct tensor *h = nn_layer_norm(g, "norm1", x, norm_eps);
+    h = attn_build(g, "attn", &m->attention, &site, h);
+    h = vit_dropout(g, "attn_drop", m, h);
+    x = op_add(g, x, vit_branch(g, "ls1", "drop_path1", m, block, h));
+
+    h = nn_layer_norm(g, "norm2", x, norm_eps);
+    h = nn_linear(g, "mlp.fc1", h, (int)lround(m->mlp_ratio * m->dim));
+    h = vit_dropout(g, "mlp.drop1", m, op_gelu(g, h));
+    h = nn_linear(g, "mlp.fc2", h, m->dim);
+    h = vit_dropout(g, "mlp.drop2", m, h);
+    x = op_add(g, x, vit_branch(g, "ls2", "drop_path2", m, block, h));
+
+    graph_trace(g, x);
+    graph_scope_pop(g);
+    return x;
+}
+
+static struct tensor *vit_embed(struct graph *g, const struct vit *m, struct tensor *x)
+{
+    x = nn_patch_embed(g, "patch_embed", x, m->patch_size, m->dim);
+    if (m->distilled)
+        x = nn_token(g, "dist_token", x, 0.02);
+    if (m->pool == VIT_POOL_CLS)
+        x = nn_token(g, "cls_token", x, 1e-6);
+    if (m->pos_embed == POS_LEARNED)
+        x = nn_pos_embed(g, "pos_embed", x);
+    else if (m->pos_embed == POS_SINCOS)
+        x = nn_pos_sincos(g, x, vit_site(m, 1, 0).grid, vit_prefix(m));
+    return vit_dropout(g, "pos_drop", m, x);
+}
+
+static struct tensor *vit_norm(struct graph *g, const char *name, struct tensor *x)
+{
+    x = nn_layer_norm(g, name, x, norm_eps);
+    graph_scope_push(g, "%s", name);
+    graph_trace(g, x);
+    graph_scope_pop(g);
+    return x;
+}
+
+static struct tensor *vit_record(struct graph *g, const void *options, struct tensor *x)
+{
+    const struct vit *m = options;
+    int tokens = vit_tokens(m);
+    x = vit_embed(g, m, x);
+    for (int i = 0; i < m->depth; i++)
+        x = vit_block(g, m, i, x);
+    if (!m->fc_norm)
+        x = vit_norm(g, "norm", x);
+    if (m->distilled) {
+        struct tensor *a = nn_linear(g, "head", op_pool(g, x, 0, 1), m->classes);
+        struct tensor *b = nn_linear(g, "head_dist", op_pool(g, x, 1, 1), m->classes);
+        return op_scale(g, op_add(g, a, b), 0.5);
+    }
+    x = op_pool(g, x, 0, m->pool == VIT_POOL_CLS ? 1 : tokens);
+    if (m->fc_norm)
+        x = vit_norm(g, "fc_norm", x);
+    return nn_linear(g, "head", x, m->classes);
+}
+
+const struct model vit_model = {
+    .name = "vit", .summary = "Vision Transformer, arXiv:2010.11929",
+    .fields = vit_fields, .options_size = sizeof(struct vit),
+    .check = vit_check, .shape = vit_shape, .record = vit_record,
+};

@@ -1,0 +1,21 @@
+/* norm.c - layer normalisation and layer scale. */
+#include "nn/nn.h"
+
+struct tensor *nn_layer_norm(struct graph *g, const char *name, struct tensor *x, double eps)
+{
+    graph_scope_push(g, "%s", name);
+    struct tensor *weight = graph_param(g, "weight", SHAPE(tensor_cols(x)), INIT_ONES);
+    struct tensor *bias = graph_param(g, "bias", SHAPE(tensor_cols(x)), INIT_ZEROS);
+    struct tensor *y = op_layer_norm(g, x, weight, bias, eps);
+    graph_scope_pop(g);
+    return y;
+}
+
+struct tensor *nn_layer_scale(struct graph *g, const char *name, struct tensor *x, double start)
+{
+    graph_scope_push(g, "%s", name);
+    struct tensor *gamma = graph_param(g, "gamma", SHAPE(tensor_cols(x)), INIT_CONSTANT(start));
+    struct tensor *y = op_scale_cols(g, x, gamma);
+    graph_scope_pop(g);
+    return y;
+}

@@ -1,0 +1,102 @@
+/* ops.h - the differentiable steps that models are made of. A new op is a file ops/NAME.c that defines
+ * `const struct op NAME_op` with forward, backward and sample, and a line in ops.def.
+ *
+ * Every function records a node and returns its output; failures are kept in the graph (graph.h). */
+#ifndef OPS_OPS_H
+#define OPS_OPS_H
+
+#include "graph/graph.h"
+
+/* The i-th op of ops.def, NULL past the end. */
+const struct op *op_at(int i);
+
+/* a + b, the same shape. */
+struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);
+
+/* a * b, element by element, the same shape. */
+struct tensor *op_multiply(struct graph *g, struct tensor *a, struct tensor *b);
+
+/* factor x */
+struct tensor *op_scale(struct graph *g, struct tensor *x, double factor);
+
+/* x + p for every sample.  x: (B, N, D)  p: (1, N, D) */
+struct tensor *op_add_rows(struct graph *g, struct tensor *x, struct tensor *p);
+
+/* x + table for every sample.  x: (B, N, D)  table: (N, D), constant, borrowed. */
+struct tensor *op_add_table(struct graph *g, struct tensor *x, const real *table);
+
+/* gamma times x, column by column.  x: (.., D)  gamma: (D). Layer scale: Touvron et al.,
+ * arXiv:2103.17239, eq. 2. */
+struct tensor *op_scale_cols(struct graph *g, struct tensor *x, struct tensor *gamma);
+
+/* Puts one learned token before the others.  x: (B, N, D)  token: (1, 1, D). Returns (B, N + 1, D). */
+struct tensor *op_add_token(struct graph *g, struct tensor *x, struct tensor *token);
+
+/* Mean of the tokens first .. first + count - 1 (one: that token).  x: (B, N, D). Returns (B, D). */
+struct tensor *op_pool(struct graph *g, struct tensor *x, int first, int count);
+
+/* Cuts images into patches: x: (B, C, H, W), patches of h x w. Returns (B, (H/h) (W/w), C h w), raster
+ * order, each row ordered as a convolution's weight (C, h, w). ERR_SHAPE where they do not divide. */
+struct tensor *op_patchify(struct graph *g, struct tensor *x, int h, int w);
+
+/* x W^T + bias.  x: (.., in)  W: (out, in) or any shape of `out` rows  bias: (out) or NULL.
+ * Returns (.., out). */
+struct tensor *op_linear(struct graph *g, struct tensor *x, struct tensor *W, struct tensor *bias);
+
+/* Matrix products of the last two axes, for each of the outer ones.
+ * a: (.., m, k)  b: (.., k, n), with _tn a: (.., k, m), with _nt b: (.., n, k). Returns (.., m, n). The
+ * outer axes agree, or one operand has none and serves them all. */
+struct tensor *op_matmul(struct graph *g, struct tensor *a, struct tensor *b);
+struct tensor *op_matmul_tn(struct graph *g, struct tensor *a, struct tensor *b);
+struct tensor *op_matmul_nt(struct graph *g, struct tensor *a, struct tensor *b);
+
+/* Mixes tokens: y[b, t, c] = sum over j of W[t, j] x[b, j, c] + bias[t].  W: (N, N), or (H, N, N) with
+ * a matrix for each of H equal parts of the columns  x: (B, N, D)  bias: (N) or NULL.
+ * Hosseini and Hosseini, arXiv:2403.01643, eq. 22. */
+struct tensor *op_token_mix(struct graph *g, struct tensor *x, struct tensor *W,
+                            struct tensor *bias);
+
+/* Layer normalisation over the last axis.  x: (.., D)  weight, bias: (D). arXiv:1607.06450 */
+struct tensor *op_layer_norm(struct graph *g, struct tensor *x, struct tensor *weight,
+                             struct tensor *bias, double eps);
+
+/* x / 2 (1 + erf(x / sqrt 2)), arXiv:1606.08415 */
+struct tensor *op_gelu(struct graph *g, struct tensor *x);
+
+/* Softmax over the last axis. */
+struct tensor *op_softmax(struct graph *g, struct tensor *x);
+
+/* Zeroes elements with probability p and divides the others by 1 - p. The mask is a function of (seed,
+ * "dropout:SCOPE", step, sample, element). Returns x itself where the graph has no noise, or p is 0. */
+struct tensor *op_dropout(struct graph *g, struct tensor *x, double p);
+
+/* Stochastic depth: zeroes whole samples with probability p, divides the others by 1 - p. Huang et al.,
+ * arXiv:1603.09382. Stream "drop_path:SCOPE"; x itself where the graph has no noise, or p is 0. */
+struct tensor *op_drop_path(struct graph *g, struct tensor *x, double p);
+
+/* softmax(scale * q k^T) v, fused.  q: (B, H, N, d)  k: (B, H, M, d)  v: (B, H, M, e)
+ * Returns (B, H, N, e), in memory (B, N, H e). ERR_SHAPE if B, H, M or d differ. Vaswani et al. 2017,
+ * eq. 1. Keeps one row sum per (B, H, N); backward recomputes the weights. */
+struct tensor *op_sdpa(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
+                       double scale);
+
+/* (B, H, N, d) to (B, N, H d): a view where memory lies so already, else a copy. */
+struct tensor *op_merge_heads(struct graph *g, struct tensor *x);
+
+/* Cross entropy of softmax(logits) with label smoothing s, target (1 - s) onehot + s / K.
+ * logits: (B, K)  labels: (B), int, -1: loss 0. Returns (B), unweighted. */
+struct tensor *op_cross_entropy(struct graph *g, struct tensor *logits, struct tensor *labels,
+                                double smoothing);
+
+/* --- shared by the ops -------------------------------------------------------------------------- */
+
+/* Output like the first input. */
+void infer_unary(struct graph *g, struct node *n);
+
+/* Fails unless input i is a parameter (or absent): its gradient is real, and always added to. */
+void infer_param(struct graph *g, struct node *n, int i);
+
+/* Output like the first input, and all inputs must have one shape. */
+void infer_same(struct graph *g, struct node *n);
+
+#endif

@@ -1,0 +1,71 @@
+/* checkpoint.h - weights and training state as safetensors files. Names and shapes are timm's. */
+#ifndef TRAIN_CHECKPOINT_H
+#define TRAIN_CHECKPOINT_H
+
+#include "train/network.h"
+
+/* Weights for anybody: F32 tensors by name; metadata "config" (without paths), "class_names" (JSON),
+ * "normalize", "epoch", "attnbench_version". `values`: the block to write (values or average). */
+MUST_USE enum status checkpoint_write(const char *path, const struct network *n, const real *values,
+                                      const char *const *class_names, int epoch, struct error *err);
+
+/* Opens `path` as a checkpoint of attnbench, or a training state: *config_text (malloc'd) is its
+ * effective config. Foreign files give ERR_INPUT with a hint on `--data CONFIG`. */
+MUST_USE enum status checkpoint_config(char **config_text, const char *path, struct error *err);
+
+/* The class names that a checkpoint carries, one malloc'd block ending with NULL (free the block
+ * alone); *out is NULL with OK where it has none. */
+MUST_USE enum status checkpoint_class_names(char ***out, const char *path, struct error *err);
+
+/* Loads every parameter and buffer by name into n->params.values. Missing, unexpected tensors and
+ * other shapes are ERR_INPUT with counts and the first names; a prefix "module." or "model." on all
+ * names is stripped and said in *note (a malloc'd line, or NULL). */
+MUST_USE enum status checkpoint_load(struct network *n, const char *path, char **note,
+                                     struct error *err);
+
+/* The same into `values` (n->params.total of them). */
+MUST_USE enum status checkpoint_load_values(const struct network *n, const char *path, real *values,
+                                            char **note, struct error *err);
+
+/* Start values for training: what is missing keeps its own. Only the attention's tensors (".attn.")
+ * and the head's ("head.") may be missing or unexpected, and then *note counts them; anything else, or
+ * another shape, is ERR_INPUT as above: another backbone. */
+MUST_USE enum status checkpoint_init(struct network *n, const char *path, char **note,
+                                     struct error *err);
+
+/* What resume needs beyond the blocks of params. */
+struct train_state {
+    long long update;        /* updates done */
+    int epoch;               /* epoch in progress, from 0; the number of epochs when all are done */
+    long long position;      /* batches of it that are done */
+    long long metrics_bytes; /* length of metrics.jsonl that belongs to this state */
+    uint64_t fingerprint;    /* of the data */
+    double total_seconds;    /* of training so far, the running epoch apart */
+    long long total_samples; /* images trained on in that time */
+    double train_seconds;    /* the part of total_seconds without validation */
+
+    /* Best and last validation; NAN where there is none. Index 0: weights, 1: their average. */
+    struct score {
+        double val_top1, val_loss;
+        int epoch; /* from 1; 0: none */
+    } best[2], last[2];
+
+    /* Sums of the running epoch. */
+    double loss_sum, grad_norm_sum, seconds, waited;
+    long long correct, samples, updates;
+    double lr; /* of the last update */
+
+    bool complete;         /* the final tests are done, the summary is written */
+    double test_top1[2];   /* then: of last and best weights, for the result; else NAN */
+};
+
+/* All of training: values, moments, average, state, effective config; F64 in the double build. */
+MUST_USE enum status state_write(const char *path, const struct network *n,
+                                 const struct train_state *s, struct error *err);
+
+/* Reads it into a network of the same config. ERR_INPUT where tensors or the state are not whole; the
+ * network's values are then not to be used. */
+MUST_USE enum status state_read(const char *path, struct network *n, struct train_state *s,
+                                struct error *err);
+
+#endif

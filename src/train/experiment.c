@@ -1,0 +1,155 @@
+/* experiment.c - the config's tables, and the checks that need more than one value. */
+#include "train/experiment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct field ema_fields[] = {
+    FIELD_REAL(struct ema_config, decay, 0.9998, 0, 1, "decay of the average, an update"),
+    FIELD_REAL(struct ema_config, warmup, 2000, 0, 1e12,
+               "updates over which the decay rises: decay (1 - exp(-update / warmup))"),
+    FIELD_END,
+};
+
+static const char *const precision_names[] = {"fp32", "bf16", NULL};
+
+static const struct field train_fields[] = {
+    FIELD_INT(struct train_config, epochs, 10, 1, 1000000, "passes over the training set"),
+    FIELD_INT(struct train_config, batch_size, 128, 1, 1 << 20, "images in a batch"),
+    FIELD_INT(struct train_config, accumulate, 1, 1, 1 << 20, "batches that make one update"),
+    FIELD_ENUM(struct train_config, precision, PRECISION_FP32, precision_names,
+               "storage of activations and arithmetic of products"),
+    FIELD_CHOICE(struct train_config, optimizer, optimizer_kinds, "adamw",
+                 "see attnbench list optimizers"),
+    FIELD_CHOICE(struct train_config, schedule, schedule_kinds, "cosine",
+                 "learning rate over the updates: constant, cosine or step"),
+    FIELD_REAL(struct train_config, label_smoothing, 0, 0, 1,
+               "part of the target that is spread over all classes"),
+    FIELD_RANGE(struct train_config, clip_norm, NULL, NULL, 1e-12, 1e12,
+                "largest norm of all gradients together; null: not clipped"),
+    FIELD_MAYBE(struct train_config, ema, struct ema_config, ema_fields, NULL,
+                "moving average of the weights, evaluated beside them; null: none"),
+    FIELD_PATH(struct train_config, init_from, NULL, "checkpoint whose weights training starts from"),
+    FIELD_STRINGS(struct train_config, freeze, "[]",
+                  "patterns of parameter names that are not trained, as in \"patch_embed.*\""),
+    FIELD_STRING(struct train_config, distill, NULL, "null: not supported by this version"),
+    FIELD_INT(struct train_config, checkpoint_every, 1, 1, 1000000,
+              "epochs between two writes of the last checkpoint and the training state"),
+    FIELD_END,
+};
+
+const struct field experiment_fields[] = {
+    FIELD_SEED(struct experiment, seed, 1, "of initial values, order, augmentation and noise"),
+    FIELD_OBJECT(struct experiment, data, data_fields, "images and labels"),
+    FIELD_CHOICE(struct experiment, model, model_kinds, "vit", "see attnbench list models"),
+    FIELD_OBJECT(struct experiment, train, train_fields, "how it is trained"),
+    FIELD_STRING(struct experiment, output, NULL, "directory of the run"),
+    FIELD_END,
+};
+
+/* Puts file and section in front of "KEY: WHAT", the message of a part that knows its keys alone. */
+static enum status located(const struct experiment *x, const char *section, struct error *err)
+{
+    struct error part = *err;
+    char *what = strstr(part.text, ": ");
+    if (part.status != ERR_INPUT || !what) {
+        error_prefix(err, "%s: ", section);
+        return part.status;
+    }
+    *what = 0;
+    char path[256];
+    snprintf(path, sizeof path, "%s.%.200s", section, part.text);
+    return config_error(x->config, err, path, "%s", what + 2);
+}
+
+/* What this version does not do yet is refused before its form is looked at. */
+static enum status refuse_unsupported(const struct experiment *x, struct error *err)
+{
+    enum status status = OK;
+    char *distill = config_value(x->config, "train.distill");
+    char *precision = config_value(x->config, "train.precision");
+    if (distill && strcmp(distill, "null") != 0)
+        status = config_error(x->config, err, "train.distill",
+                              "distillation is not supported by this version (use null)");
+    else if (precision && strcmp(precision, "\"bf16\"") == 0)
+        status = config_error(x->config, err, "train.precision",
+                              "bf16 is not supported by this version (use \"fp32\")");
+    free(distill);
+    free(precision);
+    return status;
+}
+
+static enum status experiment_check(const struct experiment *x, struct error *err)
+{
+    const struct train_config *t = &x->train;
+    if (!x->model.kind)
+        return config_error(x->config, err, "model", "is null, expected a model");
+    if (!t->optimizer.kind)
+        return config_error(x->config, err, "train.optimizer", "is null, expected an optimizer");
+    if (!t->schedule.kind)
+        return config_error(x->config, err, "train.schedule", "is null, expected a schedule");
+    const struct model *model = model_of(&x->model);
+    if (model->check && model->check(x->model.options, err))
+        return located(x, "model", err);
+    if (optimizer_check(&t->optimizer, err))
+        return located(x, "train.optimizer", err);
+    if (schedule_check(&t->schedule, optimizer_base_of(&t->optimizer)->lr, t->epochs, err))
+        return located(x, "train.schedule", err);
+    long long window = (long long)t->batch_size * t->accumulate;
+    if (window > 1 << 30)
+        return config_error(x->config, err, "train.accumulate",
+                            "%d batches of %d are %lld images an update, more than %d",
+                            t->accumulate, t->batch_size, window, 1 << 30);
+    if (x->output && !*x->output)
+        return config_error(x->config, err, "output", "is empty, expected a directory");
+    return OK;
+}
+
+/* Takes the document, whatever happens. */
+static enum status experiment_read(struct experiment *x, struct config *config, struct error *err)
+{
+    struct error unseen;
+    err = err ? err : &unseen; /* parts of messages are read back */
+    x->config = config;
+    enum status status = refuse_unsupported(x, err);
+    if (!status)
+        status = config_read(config, experiment_fields, x, &x->memory, err);
+    if (!status)
+        status = experiment_check(x, err);
+    if (status)
+        experiment_free(x);
+    return status;
+}
+
+enum status experiment_load(struct experiment *x, const char *path, const char *const *settings,
+                            int count, struct error *err)
+{
+    *x = (struct experiment){0};
+    arena_init(&x->memory);
+    struct config *config = NULL;
+    enum status status = config_load(&config, path, settings, count, err);
+    return status ? status : experiment_read(x, config, err);
+}
+
+enum status experiment_parse(struct experiment *x, const char *text, const char *name,
+                             struct error *err)
+{
+    *x = (struct experiment){0};
+    arena_init(&x->memory);
+    struct config *config = NULL;
+    enum status status = config_parse(&config, text, name, err);
+    return status ? status : experiment_read(x, config, err);
+}
+
+void experiment_free(struct experiment *x)
+{
+    config_destroy(x->config);
+    arena_free(&x->memory);
+    *x = (struct experiment){0};
+}
+
+long long experiment_epoch_updates(const struct experiment *x, long long batches)
+{
+    return (batches + x->train.accumulate - 1) / x->train.accumulate;
+}

@@ -1,0 +1,67 @@
+/* experiment.h - a whole config, read and checked: data, model, training, output. */
+#ifndef TRAIN_EXPERIMENT_H
+#define TRAIN_EXPERIMENT_H
+
+#include "config/config.h"
+#include "data/dataset.h"
+#include "models/model.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+
+enum precision { PRECISION_FP32, PRECISION_BF16 };
+
+/* Moving average of the weights. At update t (from 0) its decay is decay (1 - exp(-t / warmup)). */
+struct ema_config {
+    double decay, warmup; /* warmup in updates; 0: none */
+};
+
+struct train_config {
+    int epochs, batch_size, accumulate;
+    int precision;
+    struct choice optimizer, schedule;
+    double label_smoothing;
+    struct number_or_name clip_norm; /* null: none */
+    struct ema_config *ema;          /* NULL: none */
+    const char *init_from;           /* a checkpoint to start from, or NULL */
+    struct strings freeze;           /* patterns of parameter names, as in a shell */
+    const char *distill;             /* NULL: nothing else is supported */
+    int checkpoint_every;            /* epochs */
+};
+
+struct experiment {
+    uint64_t seed;
+    struct data_config data;
+    struct choice model;
+    struct train_config train;
+    const char *output; /* as it was written: against the working directory; NULL where it is left out */
+    struct config *config; /* the effective document; owned */
+    struct arena memory;   /* strings and options; owned */
+};
+
+extern const struct field experiment_fields[];
+
+/* Reads the file, applies --set, checks everything that needs no data. Nothing is written. */
+MUST_USE enum status experiment_load(struct experiment *x, const char *path,
+                                     const char *const *settings, int count, struct error *err);
+
+/* The same from the JSON text of an effective config (of a checkpoint or a run). */
+MUST_USE enum status experiment_parse(struct experiment *x, const char *text, const char *name,
+                                      struct error *err);
+void experiment_free(struct experiment *x);
+
+/* The effective config as JSON text with every default, malloc'd; NULL without memory. The second form
+ * is for files that travel: paths (data, output, init_from) are null in it. */
+char *experiment_text(const struct experiment *x);
+char *experiment_text_without_paths(const struct experiment *x);
+
+/* Updates of one epoch of `batches` batches: the last one may take fewer batches than `accumulate`. */
+long long experiment_epoch_updates(const struct experiment *x, long long batches);
+
+/* Images in one slice, and lanes, for a batch of this model: functions of model and batch alone. A slice
+ * has about 400 rows of tokens, at least one image and at most the batch, and rather a size that
+ * spreads the slices evenly over the lanes. There are 8 lanes, 4 above 8
+ * million parameters, 2 above 40 million, and never more than slices. */
+int experiment_slice(const struct experiment *x, int batch);
+int experiment_lanes(const struct experiment *x, int batch, size_t parameters);
+
+#endif

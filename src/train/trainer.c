@@ -1,0 +1,245 @@
+/* trainer.c - setting up a run, resuming it, and going through its parts. */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "kernels/kernels.h"
+#include "train/trainer_run.h"
+
+void trainer_say(const struct trainer *t, const char *format, ...)
+{
+    if (!t->options->say)
+        return;
+    char text[2048];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    t->options->say(t->options->context, text);
+}
+
+const char *trainer_validation(const struct trainer *t)
+{
+    static const char *const names[] = {
+        [VALIDATION_HOLDOUT] = "holdout",
+        [VALIDATION_TEST] = "test",
+        [VALIDATION_VAL] = "val",
+    };
+    return t->val ? names[t->splits.validation] : NULL;
+}
+
+static enum status open_loader(struct loader **out, const struct trainer *t,
+                               const struct part *part, bool train, struct error *err)
+{
+    if (!part->set || !part->count)
+        return OK;
+    int workers = t->x->data.workers;
+    const struct loader_options options = {
+        .batch_size = t->x->train.batch_size,
+        .train = train,
+        .seed = t->x->seed,
+        .workers = workers,
+        .ahead = workers > 1 ? 2 * workers : 2,
+    };
+    return loader_create(out, part->set, &t->x->data, part->records, part->count, &options, err);
+}
+
+static enum status open_data(struct trainer *t, struct error *err)
+{
+    const struct model_shape s = model_of(&t->x->model)->shape(t->x->model.options);
+    const struct image_shape images = {s.channels, s.height, s.width};
+    enum status status = splits_open(&t->splits, &t->x->data, SPLITS_ALL, images, s.classes,
+                                     t->x->seed, err);
+    if (status)
+        return status;
+    if (!t->splits.train.count)
+        return error_set(err, ERR_INPUT, "data: there are no training records");
+    t->class_names = calloc((size_t)s.classes + 1, sizeof *t->class_names);
+    if (!t->class_names)
+        return error_memory(err, (size_t)s.classes * sizeof *t->class_names);
+    for (int c = 0; c < s.classes; c++)
+        t->class_names[c] = dataset_class_name(t->splits.train.set, c);
+    return OK;
+}
+
+static enum status open_loaders(struct trainer *t, struct error *err)
+{
+    enum status status = open_loader(&t->train, t, &t->splits.train, true, err);
+    if (!status)
+        status = open_loader(&t->val, t, &t->splits.val, false, err);
+    if (!status)
+        status = open_loader(&t->test, t, &t->splits.test, false, err);
+    if (status)
+        return status;
+    t->batches = (long long)loader_batches(t->train);
+    t->epoch_updates = experiment_epoch_updates(t->x, t->batches);
+    t->total_updates = t->epoch_updates * t->x->train.epochs;
+    return OK;
+}
+
+static enum status init_from(struct trainer *t, struct error *err)
+{
+    const char *path = t->x->train.init_from;
+    if (!path)
+        return OK;
+    char *note = NULL;
+    enum status status = checkpoint_init(t->network, path, &note, err);
+    if (status) {
+        error_prefix(err, "train.init_from: ");
+        return status;
+    }
+    if (note)
+        trainer_say(t, "init_from: %s", note);
+    free(note);
+    struct params *p = &t->network->params;
+    if (p->average)
+        memcpy(p->average, p->values, p->total * sizeof *p->average);
+    return OK;
+}
+
+/* State of a run that has not begun. */
+static struct train_state first_state(const struct trainer *t)
+{
+    const struct score none = {(double)NAN, (double)NAN, 0};
+    return (struct train_state){
+        .fingerprint = t->splits.fingerprint,
+        .best = {none, none},
+        .last = {none, none},
+        .test_top1 = {(double)NAN, (double)NAN},
+    };
+}
+
+static enum status read_state(struct trainer *t, struct error *err)
+{
+    enum status status = state_read(t->files.state, t->network, &t->state, err);
+    if (status)
+        return status;
+    if (t->state.fingerprint != t->splits.fingerprint)
+        return error_set(err, ERR_INPUT,
+                         "%s: the data are not those that the run began with (fingerprint %016llx, "
+                         "now %016llx)",
+                         t->files.state, (unsigned long long)t->state.fingerprint,
+                         (unsigned long long)t->splits.fingerprint);
+    if (t->state.position > t->batches || t->state.epoch > t->x->train.epochs)
+        return error_set(err, ERR_INPUT, "%s: stands at batch %lld of %lld in epoch %d of %d",
+                         t->files.state, t->state.position, t->batches, t->state.epoch + 1,
+                         t->x->train.epochs);
+    return OK;
+}
+
+/* Everything that can be refused, before anything is written. */
+static enum status prepare(struct trainer *t, enum run_kind *kind, struct error *err)
+{
+    const char *directory = t->options->output ? t->options->output : t->x->output;
+    if (!directory)
+        return error_set(err, ERR_INPUT, "output: is missing (name a directory with --out DIR)");
+    enum status status = run_files_init(&t->files, directory, err);
+    if (!status)
+        status = run_files_check(kind, &t->files, t->x, t->options->resume, err);
+    if (!status)
+        status = open_data(t, err);
+    if (!status)
+        status = network_create(&t->network, t->x, NETWORK_TRAIN, t->x->train.batch_size,
+                                t->options->threads, err);
+    if (!status)
+        status = open_loaders(t, err);
+    if (status)
+        return status;
+    t->network->stop = t->options->stop;
+    t->state = first_state(t);
+    status = step_create(&t->step, t->network, t->x->train.batch_size, err);
+    if (!status)
+        status = *kind == RUN_CONTINUE ? read_state(t, err) : init_from(t, err);
+    return status;
+}
+
+static enum status write_config(const struct trainer *t, struct error *err)
+{
+    char *text = experiment_text(t->x);
+    if (!text)
+        return error_memory(err, 4096);
+    struct file_part parts[] = {{text, strlen(text)}, {"\n", 1}};
+    enum status status = file_write_parts(t->files.config, parts, 2, err);
+    free(text);
+    return status;
+}
+
+/* The directory, config.json and metrics.jsonl as they are to be when training starts. */
+static enum status begin(struct trainer *t, enum run_kind kind, struct error *err)
+{
+    enum status status = file_make_directory(t->files.directory, err);
+    if (!status)
+        status = write_config(t, err);
+    if (status)
+        return status;
+    if (dataset_note(t->splits.train.set))
+        trainer_say(t, "data: %s", dataset_note(t->splits.train.set));
+    if (t->val && t->splits.validation == VALIDATION_TEST)
+        trainer_say(t, "validation is the official test set (data.validation is \"test\")");
+    if (kind == RUN_RESTART)
+        trainer_say(t, "%s: nothing was saved yet, starting anew", t->files.directory);
+    if (kind != RUN_CONTINUE)
+        return event_start(t, err);
+
+    trainer_say(t, "%s: resumed in epoch %d after step %lld", t->files.directory,
+                t->state.epoch + 1, t->state.update);
+    if (file_exists(t->files.metrics)) {
+        status = file_truncate(t->files.metrics, t->state.metrics_bytes, err);
+    } else {
+        trainer_say(t, "%s: is gone, a new one begins here", t->files.metrics);
+        status = event_start(t, err);
+    }
+    return status ? status : event_resume(t, err);
+}
+
+static void fill_result(const struct trainer *t, struct train_result *r)
+{
+    const struct train_state *s = &t->state;
+    r->params = (long long)params_counted(&t->network->params);
+    r->macs = t->network->macs;
+    r->seconds = s->total_seconds;
+    r->last.val_top1 = s->last[0].val_top1;
+    r->last.test_top1 = s->test_top1[0];
+    r->best.val_top1 = s->best[0].val_top1;
+    r->best.test_top1 = s->test_top1[1];
+}
+
+static void trainer_free(struct trainer *t)
+{
+    loader_destroy(t->train);
+    loader_destroy(t->val);
+    loader_destroy(t->test);
+    splits_close(&t->splits);
+    step_free(&t->step);
+    network_destroy(t->network);
+    free(t->class_names);
+    run_files_free(&t->files);
+}
+
+enum status train_run(const struct experiment *x, const struct train_options *options,
+                      struct train_result *result, struct error *err)
+{
+    struct trainer t = {.x = x, .options = options};
+    enum run_kind kind = RUN_NEW;
+    kernels_thread_init();
+    enum status status = prepare(&t, &kind, err);
+    if (!status && t.state.complete) {
+        trainer_say(&t, "%s: the run is complete", t.files.directory);
+    } else if (!status) {
+        status = begin(&t, kind, err);
+        if (!status)
+            status = trainer_epochs(&t, err);
+        if (!status && (status = trainer_finish(&t, err)) == ERR_INTERRUPTED)
+            error_set(err, status, "%s: interrupted in the final test (--resume goes on)",
+                      t.files.directory);
+    }
+    if (!status)
+        fill_result(&t, result);
+    trainer_free(&t);
+    return status;
+}

@@ -1,0 +1,42 @@
+/* trainer_save.c - checkpoints of a run. What is not finite never replaces a good file. */
+#include "base/file.h"
+#include "train/trainer_run.h"
+
+static enum status check_finite(const struct trainer *t, struct error *err)
+{
+    if (step_values_finite(t->network))
+        return OK;
+    return error_set(err, ERR_NUMERIC,
+                     "%s: epoch %d, step %lld: a weight is not finite (learning rate %g, gradient "
+                     "norm %g; checkpoints were left as they are; lower train.optimizer.lr or set "
+                     "train.clip_norm)",
+                     t->files.directory, t->state.epoch + 1, t->state.update, t->state.lr,
+                     t->step.grad_norm);
+}
+
+static const real *values_of(const struct trainer *t, int kind)
+{
+    return kind ? t->network->params.average : t->network->params.values;
+}
+
+enum status trainer_save(struct trainer *t, struct error *err)
+{
+    enum status status = check_finite(t, err);
+    for (int kind = 0; kind < 2 && !status; kind++)
+        if (values_of(t, kind))
+            status = checkpoint_write(t->files.last[kind], t->network, values_of(t, kind),
+                                      t->class_names, t->state.epoch, err);
+    if (status)
+        return status;
+    t->state.metrics_bytes = (long long)file_size(t->files.metrics);
+    return state_write(t->files.state, t->network, &t->state, err);
+}
+
+enum status trainer_save_best(struct trainer *t, int kind, struct error *err)
+{
+    enum status status = check_finite(t, err);
+    if (status)
+        return status;
+    return checkpoint_write(t->files.best[kind], t->network, values_of(t, kind), t->class_names,
+                            t->state.epoch + 1, err);
+}
