@@ -90,7 +90,7 @@ flags_of = $(BASE_FLAGS) $(if $(filter $(O)/tests/%,$(1)),-Itests) \
     $(CPPFLAGS) $(CFLAGS)
 link = $(CC) $(BASE_FLAGS) $(CFLAGS) $(LDFLAGS)
 
-.PHONY: all tests test test-quick layers install clean help FORCE
+.PHONY: all tests test test-quick layers bench-peers install clean help FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -159,6 +159,10 @@ test-quick: layers
 layers:
 	@scripts/layers
 
+bench-peers:
+	@$(MAKE) BUILD=release all
+	@scripts/bench-peers
+
 # --- the rest -----------------------------------------------------------------------------------
 
 install: $(PROGRAM)
@@ -182,6 +186,7 @@ help:
 	@echo 'make test-quick       the fast tests, release build'
 	@echo 'make tests            builds the test programs of one BUILD, build/BUILD/tests/ROOM_NAME'
 	@echo 'make layers           checks who includes whom'
+	@echo 'make bench-peers      attnbench and PyTorch side by side, into docs/performance.md'
 	@echo 'make install [PREFIX=/usr/local] [DESTDIR=]'
 	@echo 'make compile_commands.json   for editors and clang tools'
 	@echo 'make clean            removes all that make has made'

@@ -108,6 +108,7 @@ int main(int argc, char **argv)
     keep_standard_files();
     kernels_blas_fix(argv);
     signal(SIGPIPE, SIG_DFL); /* a reader that has seen enough ends the program without a word */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write that fails */
     interrupt_install();
     if (argc < 2) {
         help_show_all(true);

@@ -32,21 +32,29 @@ static bool is_coloured(void)
     return output_is_terminal() && !(no && *no);
 }
 
-/* One line "attnbench: LABEL: TEXT". The text may hold pieces of hostile files: what a terminal could
- * take for a command is not passed on. */
-static void put_line(const char *label, const char *colour, const char *text)
+enum { LINE_SIZE = 2304 };
+
+/* Text may hold pieces of hostile files: what a terminal could take for a command is not passed on. */
+static const char *cleaned(char line[LINE_SIZE], const char *text)
 {
-    char line[2304];
     size_t at = 0;
-    for (; *text && at + 1 < sizeof line; text++) {
+    for (; *text && at + 1 < LINE_SIZE; text++) {
         unsigned char c = (unsigned char)*text;
         line[at++] = c < 32 || c == 127 ? (c == '\n' || c == '\t' ? ' ' : '?') : *text;
     }
     line[at] = 0;
+    return line;
+}
+
+/* One line "attnbench: LABEL: TEXT". */
+static void put_line(const char *label, const char *colour, const char *text)
+{
+    char line[LINE_SIZE];
     if (is_coloured())
-        fprintf(stderr, "attnbench: \033[1;%sm%s:\033[0m %s\n", colour, label, line);
+        fprintf(stderr, "attnbench: \033[1;%sm%s:\033[0m %s\n", colour, label,
+                cleaned(line, text));
     else
-        fprintf(stderr, "attnbench: %s: %s\n", label, line);
+        fprintf(stderr, "attnbench: %s: %s\n", label, cleaned(line, text));
 }
 
 void output_error(const struct error *err)
@@ -66,11 +74,12 @@ void output_warning(const char *format, ...)
 
 void output_note(const char *format, ...)
 {
+    char text[2048], line[LINE_SIZE];
     va_list args;
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    fprintf(stderr, "%s\n", cleaned(line, text));
 }
 
 enum status output_json(const struct json *j, struct error *err)

@@ -68,10 +68,15 @@ const char *progress_line(char text[PROGRESS_LINE_SIZE], const struct train_prog
     return text;
 }
 
+/* Said when training has begun: what is wrong with data or output is then the only message. */
 static void say_start(struct progress *p)
 {
-    if (p->start)
-        output_note("%s", p->start);
+    if (!p->start)
+        return;
+    output_note("%s", p->start);
+    for (int i = 0; i < 2; i++)
+        if (p->warnings[i])
+            output_warning("%s", p->warnings[i]);
     p->start = NULL;
 }
 

@@ -11,6 +11,7 @@ struct progress {
     bool open;         /* a line without newline stands on the terminal */
     double drawn;      /* when it was last drawn, in seconds */
     const char *start; /* the start line; said before the first other line, then NULL */
+    const char *warnings[2]; /* said behind it; NULL: none */
 };
 
 /* Callbacks for struct train_options; context is the struct progress. */

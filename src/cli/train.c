@@ -80,6 +80,17 @@ static void start_line(char text[START_SIZE], const struct experiment *x, int th
              cores, cores > 1 ? "s" : "", precision);
 }
 
+/* What is to be said where there are more threads than cores, or NULL. */
+static const char *crowded(char text[START_SIZE], int threads)
+{
+    int cores = cpu_cores();
+    if (threads <= cores)
+        return NULL;
+    snprintf(text, START_SIZE, "--threads: %d threads on %d core%s slow each other down", threads,
+             cores, cores > 1 ? "s" : "");
+    return text;
+}
+
 static void put_line(const char *name, double val, double test, const struct experiment *x)
 {
     if (isnan(val) && isnan(test))
@@ -105,9 +116,9 @@ static void put_result(const struct train_result *r, const struct experiment *x)
 static enum status run(const struct arguments *a, struct error *err)
 {
     struct experiment x;
-    bool resume;
+    bool resume = false;
     int threads;
-    char start[START_SIZE];
+    char start[START_SIZE], warning[START_SIZE];
     char *line = NULL;
     enum status status = source_threads(&threads, a, err);
     if (!status)
@@ -125,13 +136,10 @@ static enum status run(const struct arguments *a, struct error *err)
         goto out;
     }
     start_line(start, &x, threads);
-    struct progress progress = {.quiet = arguments_has(a, "--quiet"),
-                                .terminal = output_is_terminal(), .start = start};
-    if (!progress.quiet && threads > cpu_cores())
-        output_warning("--threads: %d threads on %d cores slow each other down", threads,
-                       cpu_cores());
-    if (!progress.quiet && kernels_blas_note())
-        output_warning("%s", kernels_blas_note());
+    struct progress progress = {
+        .quiet = arguments_has(a, "--quiet"), .terminal = output_is_terminal(), .start = start,
+        .warnings = {kernels_blas_note(), crowded(warning, threads)},
+    };
     signal(SIGPIPE, SIG_IGN); /* training goes on when the reader of its log has gone */
     struct train_result result;
     struct train_options options = {

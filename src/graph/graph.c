@@ -38,12 +38,16 @@ void graph_free(struct graph *g)
     free(g);
 }
 
+enum { SCOPE_DEPTH = sizeof((struct graph *)0)->scope_marks / sizeof(size_t) };
+
 void graph_scope_push(struct graph *g, const char *format, ...)
 {
     size_t length = strlen(g->scope);
-    if (g->scope_depth < (int)(sizeof g->scope_marks / sizeof g->scope_marks[0]))
-        g->scope_marks[g->scope_depth] = length;
-    g->scope_depth++;
+    if (g->scope_depth++ >= SCOPE_DEPTH) {
+        graph_fail(g, ERR_SHAPE, "scopes are too deep");
+        return;
+    }
+    g->scope_marks[g->scope_depth - 1] = length;
     if (length && length + 1 < sizeof g->scope)
         g->scope[length++] = '.';
     va_list args;
@@ -56,8 +60,8 @@ void graph_scope_push(struct graph *g, const char *format, ...)
 
 void graph_scope_pop(struct graph *g)
 {
-    g->scope_depth--;
-    g->scope[g->scope_marks[g->scope_depth]] = 0;
+    if (--g->scope_depth < SCOPE_DEPTH)
+        g->scope[g->scope_marks[g->scope_depth]] = 0;
 }
 
 struct tensor *graph_fail(struct graph *g, enum status status, const char *format, ...)
@@ -352,8 +356,10 @@ struct tensor *graph_merge_heads(struct graph *g, struct tensor *x)
 {
     if (g->error.status)
         return g->inert;
+    char text[64];
     if (x->shape.rank != 4)
-        return graph_fail(g, ERR_SHAPE, "merging heads needs (B, H, N, d)");
+        return graph_fail(g, ERR_SHAPE, "merge_heads: %s, wanted (B, H, N, d)",
+                          shape_text(text, &x->shape));
     int B = x->shape.dim[0], H = x->shape.dim[1], N = x->shape.dim[2], d = x->shape.dim[3];
     if (H > 1 && x->stride[1] != d)
         return NULL;

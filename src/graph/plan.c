@@ -118,7 +118,8 @@ static void plan_backward(struct plan *p)
         struct tensor *t = g->tensors[i];
         if (t->root != t || !has_planned_grad(t) || t == g->loss->root)
             continue;
-        if (t->keep_grad && p->grads[i].start >= 0) {
+        t->keep_grad = t->keep_grad && p->grads[i].start >= 0; /* else the loss does not see it */
+        if (t->keep_grad) {
             holes[i] |= !is_complete(p, t);
             extend(&p->grads[i], 2 * g->node_count);
         }

@@ -23,9 +23,9 @@ double profile_seconds(const struct profile *p, int node, enum pass pass);
 /* Adds the time since *since to the node, and sets *since to now. */
 void profile_add(struct profile *p, int worker, int node, enum pass pass, double *since);
 
-/* Bytes that one pass over the node reads and writes at the least: each operand once, in its storage
- * type. Backward counts what backward_reads says, the gradients that it writes, and their old values
- * where it adds to them; it is 0 for a node without a backward pass. */
+/* Bytes that one pass over the node reads and writes at the least: each operand once, in its
+ * storage type. Backward counts what backward_reads says, the gradients that it writes, and their
+ * old values where it adds to them; it is 0 for a node without a backward pass. */
 double node_bytes(const struct node *n, enum pass pass);
 
 #endif

@@ -304,10 +304,14 @@ static void slice_run(struct worker *w, const struct graph *g, const struct feed
     graph_backward(w, g);
     for (int i = 0; i < g->input_count; i++) {
         const struct tensor *t = &w->tensors[g->inputs[i]->index];
-        if (feed->input_grad[i] && t->grad)
-            copy_out(feed->input_grad[i] +
-                         (size_t)s->first * (tensor_count(t) / (size_t)t->shape.dim[0]),
-                     t, t->grad, s->rows);
+        size_t each = tensor_count(t) / (size_t)t->shape.dim[0];
+        if (!feed->input_grad[i] || !t->grad)
+            continue;
+        real *to = feed->input_grad[i] + (size_t)s->first * each;
+        if (t->keep_grad)
+            copy_out(to, t, t->grad, s->rows);
+        else
+            memset(to, 0, (size_t)s->rows * each * sizeof *to);
     }
 }
 

@@ -20,6 +20,11 @@ void blas_init(void)
 {
 }
 
+bool blas_is_behind(void)
+{
+    return true;
+}
+
 bool blas_gemm(struct vec c, int beta, double alpha, enum trans ta, struct vec a, enum trans tb,
                struct vec b, int m, int n, int k)
 {
@@ -105,10 +110,24 @@ static bool l2_is_hidden(void)
 #endif
 }
 
+/* Set once, before the threads start. */
+static bool behind;
+
 void blas_init(void)
 {
     if (openblas_set_num_threads)
         openblas_set_num_threads(1);
+    enum strength has = openblas_get_corename ? core_strength(openblas_get_corename()) : UNKNOWN;
+    const char *isa = kernels_isa();
+    behind = has != UNKNOWN && cpu_strength() != UNKNOWN &&
+             has < (!strcmp(isa, "avx512") ? AVX512
+                    : !strcmp(isa, "avx2") ? AVX2
+                                           : SSE);
+}
+
+bool blas_is_behind(void)
+{
+    return behind;
 }
 
 bool blas_gemm(struct vec c, int beta, double alpha, enum trans ta, struct vec a, enum trans tb,
@@ -161,7 +180,8 @@ const char *kernels_blas_note(void)
             snprintf(text, sizeof text, "OpenBLAS uses its %s kernel", core);
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used,
-                 ": fp32 products run at about %s of this CPU's speed", share);
+                 ": BLAS's fp32 products run at about %s of this CPU's speed%s", share,
+                 behind ? "; our own replace them" : "");
         return text;
     }
     if (!openblas_get_parallel())

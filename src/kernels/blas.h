@@ -9,8 +9,11 @@
 /* One thread per call: calls come from several threads at once. */
 void blas_init(void);
 
-/* c = beta c + alpha op(a) op(b), all of them real, none of the sizes 0. False where there is no BLAS
- * for real or a stride is more than it can take; then c is as it was. */
+/* Whether BLAS makes less of this CPU than the kernels chosen here, or is not there. */
+bool blas_is_behind(void);
+
+/* c = beta c + alpha op(a) op(b), all of them real, none of the sizes 0. False where there is no
+ * BLAS for real or a stride is more than it can take; then c is as it was. */
 bool blas_gemm(struct vec c, int beta, double alpha, enum trans ta, struct vec a, enum trans tb,
                struct vec b, int m, int n, int k);
 

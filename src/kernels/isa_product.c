@@ -18,24 +18,69 @@ ALWAYS_INLINE int panel_width(int j, int n)
     return n - j > LANE ? PANEL : LANE;
 }
 
+#ifndef ATTNBENCH_DOUBLE
+
+typedef float four __attribute__((vector_size(16)));
+
+/* to[j][i] = from[i][j] for 4 x 4 numbers, rows `to_stride` and `from_stride` apart. */
+ALWAYS_INLINE void transpose_square(real *to, ptrdiff_t to_stride, const real *from,
+                                    ptrdiff_t from_stride)
+{
+    four x[4], y[4];
+    for (int i = 0; i < 4; i++)
+        memcpy(&x[i], from + i * from_stride, sizeof x[i]);
+    y[0] = __builtin_shufflevector(x[0], x[1], 0, 4, 1, 5);
+    y[1] = __builtin_shufflevector(x[0], x[1], 2, 6, 3, 7);
+    y[2] = __builtin_shufflevector(x[2], x[3], 0, 4, 1, 5);
+    y[3] = __builtin_shufflevector(x[2], x[3], 2, 6, 3, 7);
+    x[0] = __builtin_shufflevector(y[0], y[2], 0, 1, 4, 5);
+    x[1] = __builtin_shufflevector(y[0], y[2], 2, 3, 6, 7);
+    x[2] = __builtin_shufflevector(y[1], y[3], 0, 1, 4, 5);
+    x[3] = __builtin_shufflevector(y[1], y[3], 2, 3, 6, 7);
+    for (int i = 0; i < 4; i++)
+        memcpy(to + i * to_stride, &x[i], sizeof x[i]);
+}
+
+/* As many whole squares as there are of `used` columns that lie `stride` apart, k numbers each.
+ * Returns how many columns that were. */
+static int pack_squares(real *to, const real *from, ptrdiff_t stride, int k, int used, int width)
+{
+    int cols = used / 4 * 4, p = 0;
+    for (; p + 4 <= k; p += 4)
+        for (int i = 0; i < cols; i += 4)
+            transpose_square(to + p * width + i, width, from + p + i * stride, stride);
+    for (; p < k; p++)
+        for (int i = 0; i < cols; i++)
+            to[p * width + i] = from[p + i * stride];
+    return cols;
+}
+
+#endif
+
+ALWAYS_INLINE real element(struct matrix b, ptrdiff_t at)
+{
+    return b.type == TYPE_REAL ? ((const real *)b.data)[at]
+                               : bf16_to_real(((const uint16_t *)b.data)[at]);
+}
+
 /* One panel: columns j.. of b, k x width, zeros behind column n. */
 static void pack_panel(real *to, struct matrix b, int j, int k, int n, int width)
 {
-    int used = n - j < width ? n - j : width;
-    for (int p = 0; p < k; p++, to += width) {
-        ptrdiff_t at = p * b.row + j * b.col;
-        if (b.type == TYPE_REAL) {
-            const real *from = (const real *)b.data + at;
-            for (int i = 0; i < used; i++)
-                to[i] = from[i * b.col];
-        } else {
-            const uint16_t *from = (const uint16_t *)b.data + at;
-            for (int i = 0; i < used; i++)
-                to[i] = bf16_to_real(from[i * b.col]);
-        }
-        for (int i = used; i < width; i++)
-            to[i] = 0;
+    int used = n - j < width ? n - j : width, first = 0;
+    if (b.type == TYPE_REAL && b.col == 1) {
+        const real *from = (const real *)b.data + j;
+        for (int p = 0; p < k; p++, from += b.row, to += width)
+            for (int i = 0; i < width; i += LANE)
+                lane_store(to + i, lane_get(from + i, (size_t)(used - i)));
+        return;
     }
+#ifndef ATTNBENCH_DOUBLE
+    if (b.type == TYPE_REAL && b.row == 1)
+        first = pack_squares(to, (const real *)b.data + j * b.col, b.col, k, used, width);
+#endif
+    for (int p = 0; p < k && first < width; p++)
+        for (int i = first; i < width; i++)
+            to[p * width + i] = i < used ? element(b, p * b.row + (j + i) * b.col) : 0;
 }
 
 static void pack(real *panels, struct matrix b, int k, int n)

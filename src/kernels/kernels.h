@@ -1,5 +1,6 @@
-/* kernels.h - the loops over memory that ops consist of. No graph types, no allocation, no threads of
- * their own: each call runs on the calling thread. Arguments: outputs first, then inputs, then sizes.
+/* kernels.h - the loops over memory that ops consist of. No graph types, no allocation, no threads
+ * of their own: each call runs on the calling thread. Arguments: outputs first, then inputs, then
+ * sizes.
  *
  * `beta` is 0 (overwrite, never read) or 1 (add to what is there). Statistics, parameters and their
  * gradients (const real *, real *) are real; what comes as struct vec may also be bf16. Outputs may
@@ -13,7 +14,7 @@
 #include "base/status.h"
 #include "kernels/vec.h"
 
-/* --- choice of the instruction set -------------------------------------------------------------- */
+/* --- choice of the instruction set ------------------------------------------------------------ */
 
 /* Picks the kernels for this CPU, or the lower level that ATTNBENCH_ISA names (portable, avx2,
  * avx512). Called once at the start, before any thread. ERR_INPUT for a name that is unknown or a
@@ -25,10 +26,11 @@ const char *kernels_isa(void); /* "portable", "avx2", "avx512" */
 /* Sets flush-to-zero for the calling thread: denormals cost a hundredfold. */
 void kernels_thread_init(void);
 
-/* --- element by element ------------------------------------------------------------------------- */
+/* --- element by element ----------------------------------------------------------------------- */
 
 /* y = beta y + scale x. In place. */
-void kernel_accumulate(struct vec y, int beta, struct vec x, double scale, size_t rows, size_t cols);
+void kernel_accumulate(struct vec y, int beta, struct vec x, double scale, size_t rows,
+                       size_t cols);
 
 /* y = a + b. In place. */
 void kernel_add(struct vec y, struct vec a, struct vec b, size_t rows, size_t cols);
@@ -61,14 +63,16 @@ void kernel_column_sums(real *sums, struct vec x, size_t rows, size_t cols);
 void kernel_gelu(struct vec y, struct vec x, size_t rows, size_t cols);
 
 /* dx = beta dx + dy gelu'(x). dx may be dy. */
-void kernel_gelu_grad(struct vec dx, int beta, struct vec x, struct vec dy, size_t rows, size_t cols);
+void kernel_gelu_grad(struct vec dx, int beta, struct vec x, struct vec dy, size_t rows,
+                      size_t cols);
 
-/* y = beta y + x keep / (1 - p), keep drawn from the random block of (stream, step, sample, element):
- * row r belongs to sample `sample` + r / period; the element is its number inside the sample. */
+/* y = beta y + x keep / (1 - p), keep drawn from the random block of (stream, step, sample,
+ * element): row r belongs to sample `sample` + r / period; the element is its number inside the
+ * sample. */
 void kernel_dropout(struct vec y, int beta, struct vec x, size_t rows, size_t cols, size_t period,
                     double p, uint64_t stream, uint64_t step, uint64_t sample);
 
-/* --- rows --------------------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------------------- */
 
 /* y = exp(x - max x) / sum, row by row. In place. */
 void kernel_softmax(struct vec y, struct vec x, size_t rows, size_t cols);
@@ -82,15 +86,15 @@ void kernel_softmax_grad(struct vec dx, int beta, struct vec y, struct vec dy, s
 void kernel_layer_norm(struct vec y, real *mean, real *rstd, struct vec x, const real *weight,
                        const real *bias, double eps, size_t rows, size_t cols);
 
-/* dweight += sum dy xhat, dbias += sum dy (both may be NULL), dx = beta dx + the gradient (dx.data may
- * be NULL). dx may be dy. */
+/* dweight += sum dy xhat, dbias += sum dy (both may be NULL), dx = beta dx + the gradient (dx.data
+ * may be NULL). dx may be dy. */
 void kernel_layer_norm_grad(struct vec dx, int beta, real *dweight, real *dbias, struct vec x,
                             const real *mean, const real *rstd, const real *weight, struct vec dy,
                             size_t rows, size_t cols);
 
-/* loss[r] = (1 - s) (-log p[r, label]) + s / cols sum over c of (-log p[r, c]), p = softmax(x[r]), s the
- * label smoothing (Szegedy et al., arXiv:1512.00567, section 7). p: (rows, cols), written. Rows with
- * label < 0 have loss 0. */
+/* loss[r] = (1 - s) (-log p[r, label]) + s / cols sum over c of (-log p[r, c]), p = softmax(x[r]),
+ * s the label smoothing (Szegedy et al., arXiv:1512.00567, section 7). p: (rows, cols), written.
+ * Rows with label < 0 have loss 0. */
 void kernel_cross_entropy(real *loss, real *p, struct vec x, const int *label, double smoothing,
                           size_t rows, size_t cols);
 
@@ -98,7 +102,7 @@ void kernel_cross_entropy(real *loss, real *p, struct vec x, const int *label, d
 void kernel_cross_entropy_grad(struct vec dx, int beta, const real *p, const real *dloss,
                                const int *label, double smoothing, size_t rows, size_t cols);
 
-/* --- products ----------------------------------------------------------------------------------- */
+/* --- products --------------------------------------------------------------------------------- */
 
 enum trans { PLAIN, TRANSPOSED };
 
@@ -118,36 +122,37 @@ const char *kernels_blas(void);
 /* A sentence on what is wrong with the BLAS on this machine and what it costs, or NULL. */
 const char *kernels_blas_note(void);
 
-/* OpenBLAS reads OPENBLAS_CORETYPE when it is loaded, and older versions take their slowest kernel on
- * CPUs they do not know. Where that happened, and the user did not set the variable, sets it and runs
- * the program again, once, with the same arguments. Returns where nothing was to be done. Called
- * first in main. */
+/* OpenBLAS reads OPENBLAS_CORETYPE when it is loaded, and older versions take their slowest kernel
+ * on CPUs they do not know. Where that happened, and the user did not set the variable, sets it and
+ * runs the program again, once, with the same arguments. Returns where nothing was to be done.
+ * Called first in main. */
 void kernels_blas_fix(char **argv);
 
-/* --- attention ---------------------------------------------------------------------------------- */
+/* --- attention -------------------------------------------------------------------------------- */
 
 struct sdpa {
     int B, H, N, M, d, e; /* q: (B, H, N, d), k: (B, H, M, d), v: (B, H, M, e), y: (B, H, N, e) */
     double scale;
-    double dropout;       /* of the weights; 0: none */
+    double dropout;                /* of the weights; 0: none */
     uint64_t stream, step, sample; /* of the dropout: sample of the first image */
 };
 
-/* Scratch that both directions need, in reals. Grows with N + M times a constant, never with N x M. */
+/* Scratch that both directions need, in reals. Grows with N + M times a constant, never with N x M.
+ */
 size_t kernel_sdpa_scratch(const struct sdpa *s);
 
-/* y = dropout(softmax(scale q k^T)) v for every image and head; lse: (B, H, N), written: log of the row
- * sums, maximum included. Vaswani et al. 2017, eq. 1. */
+/* y = dropout(softmax(scale q k^T)) v for every image and head; lse: (B, H, N), written: log of the
+ * row sums, maximum included. Vaswani et al. 2017, eq. 1. */
 void kernel_sdpa(struct heads y, real *lse, struct heads q, struct heads k, struct heads v,
                  const struct sdpa *s, real *scratch);
 
-/* Gradients; each dq, dk, dv with data NULL is left out. For one image and head dq is written before dk
- * and dk before dv, so that they may be the same memory with beta 0, 1, 1. */
+/* Gradients; each dq, dk, dv with data NULL is left out. For one image and head dq is written
+ * before dk and dk before dv, so that they may be the same memory with beta 0, 1, 1. */
 void kernel_sdpa_grad(struct heads dq, int beta_q, struct heads dk, int beta_k, struct heads dv,
                       int beta_v, struct heads q, struct heads k, struct heads v, struct heads y,
                       struct heads dy, const real *lse, const struct sdpa *s, real *scratch);
 
-/* --- parameters --------------------------------------------------------------------------------- */
+/* --- parameters ------------------------------------------------------------------------------- */
 
 /* sum[i] += x[i] for n elements. */
 void kernel_sum_into(real *sum, const real *x, size_t n);

@@ -37,6 +37,11 @@ enum { LANE = LANE_BYTES / (int)sizeof(real) };
 typedef real lane __attribute__((vector_size(LANE_BYTES)));
 typedef int32_t lane_int __attribute__((vector_size(LANE_BYTES)));
 typedef uint32_t lane_bits __attribute__((vector_size(LANE_BYTES)));
+#ifdef ATTNBENCH_DOUBLE
+typedef int64_t lane_mask __attribute__((vector_size(LANE_BYTES))); /* of comparisons: 0 or -1 */
+#else
+typedef lane_int lane_mask;
+#endif
 
 ALWAYS_INLINE lane lane_load(const real *from)
 {
@@ -53,10 +58,7 @@ ALWAYS_INLINE void lane_store(real *to, lane x)
 /* The same number everywhere; -0 stays. */
 ALWAYS_INLINE lane lane_all(real x)
 {
-    lane y;
-    for (int i = 0; i < LANE; i++)
-        y[i] = x;
-    return y;
+    return x - (lane){0};
 }
 
 #ifdef LANE_AVX512
@@ -90,9 +92,7 @@ ALWAYS_INLINE lane lane_max(lane x, lane y)
     return (lane)_mm512_max_ps((__m512)x, (__m512)y);
 }
 
-#else
-
-#ifdef LANE_AVX2
+#elif defined(LANE_AVX2)
 
 ALWAYS_INLINE __m256i lane_first(size_t n)
 {
@@ -113,6 +113,16 @@ ALWAYS_INLINE lane lane_part(lane x, size_t n)
 ALWAYS_INLINE void lane_store_part(real *to, lane x, size_t n)
 {
     _mm256_maskstore_ps(to, lane_first(n), (__m256)x);
+}
+
+ALWAYS_INLINE lane lane_min(lane x, lane y)
+{
+    return (lane)_mm256_min_ps((__m256)x, (__m256)y);
+}
+
+ALWAYS_INLINE lane lane_max(lane x, lane y)
+{
+    return (lane)_mm256_max_ps((__m256)x, (__m256)y);
 }
 
 #else
@@ -138,22 +148,16 @@ ALWAYS_INLINE void lane_store_part(real *to, lane x, size_t n)
         to[i] = x[i];
 }
 
-#endif
-
 ALWAYS_INLINE lane lane_min(lane x, lane y)
 {
-    lane z;
-    for (int i = 0; i < LANE; i++)
-        z[i] = x[i] < y[i] ? x[i] : y[i];
-    return z;
+    lane_mask less = x < y;
+    return (lane)((less & (lane_mask)x) | (~less & (lane_mask)y));
 }
 
 ALWAYS_INLINE lane lane_max(lane x, lane y)
 {
-    lane z;
-    for (int i = 0; i < LANE; i++)
-        z[i] = x[i] > y[i] ? x[i] : y[i];
-    return z;
+    lane_mask more = x > y;
+    return (lane)((more & (lane_mask)x) | (~more & (lane_mask)y));
 }
 
 #endif
@@ -171,6 +175,20 @@ ALWAYS_INLINE void lane_put(real *to, lane x, size_t n)
     else
         lane_store_part(to, x, n);
 }
+
+#ifdef LANE_AVX512
+
+ALWAYS_INLINE real lane_sum(lane x)
+{
+    return _mm512_reduce_add_ps((__m512)x);
+}
+
+ALWAYS_INLINE real lane_largest(lane x)
+{
+    return _mm512_reduce_max_ps((__m512)x);
+}
+
+#else
 
 /* Sum of the elements, as a tree. */
 ALWAYS_INLINE real lane_sum(lane x)
@@ -192,6 +210,8 @@ ALWAYS_INLINE real lane_largest(lane x)
             part[i] = part[i] > part[i + half] ? part[i] : part[i + half];
     return part[0];
 }
+
+#endif
 
 #ifdef ATTNBENCH_DOUBLE
 

@@ -1,6 +1,6 @@
-/* product.h - matrix products of our own: small ones, blocks of bf16, the tiles of attention, and all
- * of them where there is no BLAS. The right operand is packed once into panels of a few columns and
- * multiplied with any number of rows. */
+/* product.h - matrix products of our own: small ones, blocks of bf16, the tiles of attention, and
+ * all of them where there is no BLAS. The right operand is packed once into panels of a few columns
+ * and multiplied with any number of rows. */
 #ifndef KERNELS_PRODUCT_H
 #define KERNELS_PRODUCT_H
 

@@ -13,7 +13,8 @@ struct tile_dropout {
 
 /* All tiles are (rows, cols) of reals, rows `stride` apart. */
 struct kernels_tile {
-    /* s = exp(s - max s), row by row; inverse[i] = 1 / its sum, lse[i] = log of the sum of exp s. */
+    /* s = exp(s - max s), row by row; inverse[i] = 1 / its sum, lse[i] = log of the sum of exp s.
+     */
     void (*exp_rows)(real *s, ptrdiff_t stride, real *inverse, real *lse, int rows, int cols);
 
     /* s = exp(s - lse): the weights again. */

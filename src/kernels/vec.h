@@ -1,4 +1,5 @@
-/* vec.h - how kernels see tensors: a pointer, how its elements are stored, and strides in elements. */
+/* vec.h - how kernels see tensors: a pointer, how its elements are stored, and strides in elements.
+ */
 #ifndef KERNELS_VEC_H
 #define KERNELS_VEC_H
 

@@ -4,6 +4,17 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
+static void add_table_infer(struct graph *g, struct node *n)
+{
+    if (n->in[0]->shape.rank != 3) {
+        char text[64];
+        graph_fail(g, ERR_SHAPE, "add_table: %s, wanted (B, N, D)",
+                   shape_text(text, &n->in[0]->shape));
+        return;
+    }
+    infer_unary(g, n);
+}
+
 static void add_table_forward(const struct node *n)
 {
     kernel_add_rows(tensor_vec(n->out), tensor_vec(n->in[0]), n->options, tensor_rows(n->out),
@@ -23,7 +34,7 @@ static struct tensor *add_table_sample(struct graph *g)
 }
 
 const struct op add_table_op = {
-    .name = "add_table", .infer = infer_unary, .forward = add_table_forward,
+    .name = "add_table", .infer = add_table_infer, .forward = add_table_forward,
     .backward = add_table_backward, .takes = TYPE_REAL | TYPE_BF16 | TAKES_ROWS,
     .sample = add_table_sample,
 };

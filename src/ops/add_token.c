@@ -7,7 +7,9 @@ static void add_token_infer(struct graph *g, struct node *n)
 {
     const struct shape *x = &n->in[0]->shape;
     if (x->rank != 3 || tensor_count(n->in[1]) != (size_t)x->dim[2]) {
-        graph_fail(g, ERR_SHAPE, "add_token: wanted (B, N, D) and (1, 1, D)");
+        char a[64], b[64];
+        graph_fail(g, ERR_SHAPE, "add_token: %s and %s, wanted (B, N, D) and (1, 1, D)",
+                   shape_text(a, x), shape_text(b, &n->in[1]->shape));
         return;
     }
     infer_param(g, n, 1);

@@ -9,7 +9,9 @@ static void cross_entropy_infer(struct graph *g, struct node *n)
     const struct tensor *x = n->in[0], *labels = n->in[1];
     if (x->shape.rank != 2 || labels->type != TYPE_INT ||
         tensor_count(labels) != (size_t)x->shape.dim[0]) {
-        graph_fail(g, ERR_SHAPE, "cross_entropy: wanted logits (B, K) and B labels");
+        char a[64], b[64];
+        graph_fail(g, ERR_SHAPE, "cross_entropy: %s and %s, wanted logits (B, K) and labels (B)",
+                   shape_text(a, &x->shape), shape_text(b, &labels->shape));
         return;
     }
     graph_out(g, n, TYPE_REAL, SHAPE(x->shape.dim[0]));

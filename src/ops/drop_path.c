@@ -13,6 +13,12 @@ struct drop_path {
 
 static void drop_path_infer(struct graph *g, struct node *n)
 {
+    if (n->in[0]->shape.rank < 2) {
+        char text[64];
+        graph_fail(g, ERR_SHAPE, "drop_path: %s, wanted (B, ..)",
+                   shape_text(text, &n->in[0]->shape));
+        return;
+    }
     infer_unary(g, n);
     graph_saved(g, n, 0, TYPE_REAL, (size_t)n->in[0]->shape.dim[0]); /* factor of each sample */
 }

@@ -11,6 +11,17 @@ struct dropout {
     uint64_t stream;
 };
 
+static void dropout_infer(struct graph *g, struct node *n)
+{
+    if (n->in[0]->shape.rank < 2) {
+        char text[64];
+        graph_fail(g, ERR_SHAPE, "dropout: %s, wanted (B, ..)",
+                   shape_text(text, &n->in[0]->shape));
+        return;
+    }
+    infer_unary(g, n);
+}
+
 static void dropout_run(const struct node *n, struct vec y, int beta, struct vec x)
 {
     const struct dropout *o = n->options;
@@ -36,7 +47,7 @@ static struct tensor *dropout_sample(struct graph *g)
 }
 
 const struct op dropout_op = {
-    .name = "dropout", .infer = infer_unary, .forward = dropout_forward,
+    .name = "dropout", .infer = dropout_infer, .forward = dropout_forward,
     .backward = dropout_backward, .takes = TYPE_REAL | TYPE_BF16 | TAKES_ROWS,
     .sample = dropout_sample,
 };

@@ -10,8 +10,10 @@ static void layer_norm_infer(struct graph *g, struct node *n)
     const struct tensor *x = n->in[0];
     if (tensor_count(n->in[1]) != (size_t)tensor_cols(x) ||
         tensor_count(n->in[2]) != (size_t)tensor_cols(x)) {
-        graph_fail(g, ERR_SHAPE, "layer_norm: %zu weights for %d columns", tensor_count(n->in[1]),
-                   tensor_cols(x));
+        char a[64], b[64], c[64];
+        graph_fail(g, ERR_SHAPE, "layer_norm: weight %s and bias %s do not fit %s",
+                   shape_text(a, &n->in[1]->shape), shape_text(b, &n->in[2]->shape),
+                   shape_text(c, &x->shape));
         return;
     }
     infer_param(g, n, 1);

@@ -132,7 +132,8 @@ static void matmul_backward(const struct node *n)
 static struct tensor *matmul_sample(struct graph *g)
 {
     struct tensor *a = graph_sample(g, SHAPE(2, 2, 3, 4)), *b = graph_sample(g, SHAPE(2, 2, 4, 5));
-    struct tensor *w = graph_sample(g, SHAPE(6, 5)), *u = graph_sample(g, SHAPE(3, 2));
+    struct tensor *w = graph_param(g, "w", SHAPE(6, 5), INIT_NORMAL(1));
+    struct tensor *u = graph_param(g, "u", SHAPE(3, 2), INIT_NORMAL(1));
     struct tensor *y = op_matmul_nt(g, op_matmul(g, a, b), w); /* (2, 2, 3, 6) */
     return op_matmul_tn(g, u, y);                              /* (2, 2, 2, 6) */
 }

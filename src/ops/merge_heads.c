@@ -8,7 +8,8 @@ static void merge_heads_infer(struct graph *g, struct node *n)
 {
     const struct shape *x = &n->in[0]->shape;
     if (x->rank != 4) {
-        graph_fail(g, ERR_SHAPE, "merge_heads: wanted (B, H, N, d)");
+        char text[64];
+        graph_fail(g, ERR_SHAPE, "merge_heads: %s, wanted (B, H, N, d)", shape_text(text, x));
         return;
     }
     graph_out(g, n, n->in[0]->type, SHAPE(x->dim[0], x->dim[2], x->dim[1] * x->dim[3]));

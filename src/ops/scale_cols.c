@@ -5,9 +5,11 @@
 
 static void scale_cols_infer(struct graph *g, struct node *n)
 {
-    if (n->in[1]->shape.rank != 1 || n->in[1]->shape.dim[0] != tensor_cols(n->in[0]))
-        graph_fail(g, ERR_SHAPE, "scale_cols: %d factors for %d columns", tensor_cols(n->in[1]),
-                   tensor_cols(n->in[0]));
+    if (n->in[1]->shape.rank != 1 || n->in[1]->shape.dim[0] != tensor_cols(n->in[0])) {
+        char a[64], b[64];
+        graph_fail(g, ERR_SHAPE, "scale_cols: factors %s do not fit %s",
+                   shape_text(a, &n->in[1]->shape), shape_text(b, &n->in[0]->shape));
+    }
     infer_param(g, n, 1);
     infer_unary(g, n);
 }

@@ -1,5 +1,5 @@
-/* adamw.c - Adam with decoupled weight decay. Loshchilov and Hutter, arXiv:1711.05101, algorithm 2, with
- * the decay scaled by the learning rate as in PyTorch. */
+/* adamw.c - Adam with decoupled weight decay. Loshchilov and Hutter, arXiv:1711.05101, algorithm 2,
+ * with the decay scaled by the learning rate as in PyTorch. */
 #include <math.h>
 
 #include "kernels/kernels.h"

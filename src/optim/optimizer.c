@@ -46,7 +46,7 @@ enum status optimizer_check(const struct choice *optimizer, struct error *err)
 double optimizer_grad_norm(const struct params *p, int threads)
 {
     double part[NORM_PARTS];
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (p->trained > PIECE)
     for (int i = 0; i < NORM_PARTS; i++) {
         size_t each = (p->trained + NORM_PARTS - 1) / NORM_PARTS;
         size_t first = (size_t)i * each;
@@ -64,7 +64,8 @@ static long long piece_count(size_t elements)
     return (long long)((elements + PIECE - 1) / PIECE);
 }
 
-/* Updates the elements first .. last - 1, parameter by parameter, for decay differs between them. */
+/* Updates the elements first .. last - 1, parameter by parameter, for decay differs between them.
+ */
 static void update_piece(const struct optimizer *o, const void *options, struct params *p,
                          size_t first, size_t last, double lr, double scale, long long update)
 {
@@ -87,7 +88,7 @@ void optimizer_step(const struct choice *optimizer, struct params *p, double lr,
 {
     const struct optimizer *o = optimizer_of(optimizer);
     long long pieces = piece_count(p->trained);
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(threads) if (pieces > 1)
     {
         kernels_thread_init();
 #pragma omp for schedule(dynamic, 4)
@@ -102,12 +103,11 @@ void optimizer_step(const struct choice *optimizer, struct params *p, double lr,
 void optimizer_average(struct params *p, double decay, int threads)
 {
     long long pieces = piece_count(p->trained);
-#pragma omp parallel for schedule(dynamic, 4) num_threads(threads)
+#pragma omp parallel for schedule(dynamic, 4) num_threads(threads) if (pieces > 1)
     for (long long i = 0; i < pieces; i++) {
         size_t first = (size_t)i * PIECE;
         size_t count = p->trained - first < PIECE ? p->trained - first : PIECE;
         kernel_average(p->average + first, p->values + first, count, decay);
     }
-    memcpy(p->average + p->trained, p->values + p->trained,
-           (p->total - p->trained) * sizeof(real));
+    memcpy(p->average + p->trained, p->values + p->trained, (p->total - p->trained) * sizeof(real));
 }

@@ -16,11 +16,12 @@ struct optimizer_base {
 struct optimizer {
     int moments; /* blocks in params */
 
-    /* What the ranges of single fields cannot say: ERR_INPUT with "KEY: WHAT (HINT)". NULL: nothing. */
+    /* What the ranges of single fields cannot say: ERR_INPUT with "KEY: WHAT (HINT)". NULL:
+     * nothing. */
     enum status (*check)(const void *options, struct error *err);
 
-    /* Updates `count` elements from `at` of all blocks; `update` counts from 1. scale multiplies the
-     * gradient (clipping); decay is the weight decay of these elements. */
+    /* Updates `count` elements from `at` of all blocks; `update` counts from 1. scale multiplies
+     * the gradient (clipping); decay is the weight decay of these elements. */
     void (*update)(const void *options, struct params *p, size_t at, size_t count, double lr,
                    double decay, double scale, long long update);
 };
@@ -34,12 +35,12 @@ const struct optimizer_base *optimizer_base_of(const struct choice *optimizer);
 /* ERR_INPUT with "KEY: WHAT (HINT)" where options do not fit together. */
 MUST_USE enum status optimizer_check(const struct choice *optimizer, struct error *err);
 
-/* L2 norm of all trained gradients in lane 0 (after graph_reduce); summed in double, in an order that
- * does not depend on the number of threads. */
+/* L2 norm of all trained gradients in lane 0 (after graph_reduce); summed in double, in an order
+ * that does not depend on the number of threads. */
 double optimizer_grad_norm(const struct params *p, int threads);
 
-/* One update of all trained parameters; weight decay where PARAM_DECAY is set. The bits do not depend
- * on the number of threads. */
+/* One update of all trained parameters; weight decay where PARAM_DECAY is set. The bits do not
+ * depend on the number of threads. */
 void optimizer_step(const struct choice *optimizer, struct params *p, double lr, double scale,
                     long long update, int threads);
 

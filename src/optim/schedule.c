@@ -22,7 +22,8 @@ struct schedule {
 #define SHARED_FIELDS                                                                              \
     FIELD_REAL(struct schedule_options, warmup_epochs, 0, 0, 1e6,                                  \
                "epochs in which the rate rises from warmup_lr to lr"),                             \
-        FIELD_REAL(struct schedule_options, warmup_lr, 0, 0, 1e9, "rate where the warm-up starts"), \
+        FIELD_REAL(struct schedule_options, warmup_lr, 0, 0, 1e9,                                  \
+                   "rate where the warm-up starts"),                                               \
         FIELD_REAL(struct schedule_options, min_lr, 0, 0, 1e9,                                     \
                    "rate below which it does not fall after the warm-up")
 
@@ -114,8 +115,7 @@ enum status schedule_check(const struct choice *schedule, double lr, int epochs,
     const struct schedule *s = schedule->kind->impl;
     const struct schedule_options *o = schedule->options;
     if (o->warmup_epochs >= epochs)
-        return error_set(err, ERR_INPUT,
-                         "warmup_epochs: %g is not below the %d epoch%s of the run",
+        return error_set(err, ERR_INPUT, "warmup_epochs: %g is not below the %d epoch%s of the run",
                          o->warmup_epochs, epochs, epochs == 1 ? "" : "s");
     if (o->min_lr > lr)
         return error_set(err, ERR_INPUT, "min_lr: %g is above the learning rate %g", o->min_lr, lr);

@@ -15,8 +15,8 @@ const struct kind *schedule_kinds(int i);
 double schedule_lr(const struct choice *schedule, double lr, long long t, long long total,
                    long long epoch_updates);
 
-/* ERR_INPUT "KEY: WHAT (HINT)" where the warm-up is not shorter than the run, min_lr is above lr, or
- * milestones are missing or do not rise. */
+/* ERR_INPUT "KEY: WHAT (HINT)" where the warm-up is not shorter than the run, min_lr is above lr,
+ * or milestones are missing or do not rise. */
 MUST_USE enum status schedule_check(const struct choice *schedule, double lr, int epochs,
                                     struct error *err);
 

@@ -1,5 +1,5 @@
-/* sgd.c - stochastic gradient descent with momentum, as PyTorch computes it: the decay is added to the
- * gradient after clipping, and the learning rate scales the momentum as a whole. */
+/* sgd.c - stochastic gradient descent with momentum, as PyTorch computes it: the decay is added to
+ * the gradient after clipping, and the learning rate scales the momentum as a whole. */
 #include "kernels/kernels.h"
 #include "optim/optimizer.h"
 

@@ -33,7 +33,8 @@ static void merge(struct gradcheck *result, const struct gradcheck *part, const 
     if (part->passed || !result->passed)
         return;
     result->passed = false;
-    snprintf(result->note, sizeof result->note, "%s%s%.180s", what, *what ? ": " : "", part->note);
+    snprintf(result->note, sizeof result->note, "%.100s%s%.150s", what,
+             *what ? ": " : "", part->note);
 }
 
 /* --- ops ---------------------------------------------------------------------------------------- */

@@ -10,7 +10,8 @@
 #include "data/normalize.h"
 #include "io/safetensors.h"
 
-/* Tensors as F32, whatever the engine computes in: floats are borrowed, doubles rounded to a copy. */
+/* Tensors as F32, whatever the engine computes in: floats are borrowed, doubles rounded to a copy.
+ */
 static enum status list_tensors(struct st_tensor **out, float **copy, const struct network *n,
                                 const real *values, struct error *err)
 {
@@ -34,8 +35,8 @@ static enum status list_tensors(struct st_tensor **out, float **copy, const stru
             .dtype = DTYPE_F32,
             .rank = param->shape.rank,
             .count = param->count,
-            .data = floats ? (const void *)(floats + param->at)
-                           : (const void *)(values + param->at),
+            .data =
+                floats ? (const void *)(floats + param->at) : (const void *)(values + param->at),
         };
         for (int k = 0; k < param->shape.rank; k++)
             list[i].shape[k] = param->shape.dim[k];

@@ -4,8 +4,9 @@
 
 #include "train/network.h"
 
-/* Weights for anybody: F32 tensors by name; metadata "config" (without paths), "class_names" (JSON),
- * "normalize", "epoch", "attnbench_version". `values`: the block to write (values or average). */
+/* Weights for anybody: F32 tensors by name; metadata "config" (without paths), "class_names"
+ * (JSON), "normalize", "epoch", "attnbench_version". `values`: the block to write (values or
+ * average). */
 MUST_USE enum status checkpoint_write(const char *path, const struct network *n, const real *values,
                                       const char *const *class_names, int epoch, struct error *err);
 
@@ -28,8 +29,8 @@ MUST_USE enum status checkpoint_load_values(const struct network *n, const char 
                                             char **note, struct error *err);
 
 /* Start values for training: what is missing keeps its own. Only the attention's tensors (".attn.")
- * and the head's ("head.") may be missing or unexpected, and then *note counts them; anything else, or
- * another shape, is ERR_INPUT as above: another backbone. */
+ * and the head's ("head.") may be missing or unexpected, and then *note counts them; anything else,
+ * or another shape, is ERR_INPUT as above: another backbone. */
 MUST_USE enum status checkpoint_init(struct network *n, const char *path, char **note,
                                      struct error *err);
 
@@ -55,16 +56,16 @@ struct train_state {
     long long correct, samples, updates;
     double lr; /* of the last update */
 
-    bool complete;         /* the final tests are done, the summary is written */
-    double test_top1[2];   /* then: of last and best weights, for the result; else NAN */
+    bool complete;       /* the final tests are done, the summary is written */
+    double test_top1[2]; /* then: of last and best weights, for the result; else NAN */
 };
 
 /* All of training: values, moments, average, state, effective config; F64 in the double build. */
 MUST_USE enum status state_write(const char *path, const struct network *n,
                                  const struct train_state *s, struct error *err);
 
-/* Reads it into a network of the same config. ERR_INPUT where tensors or the state are not whole; the
- * network's values are then not to be used. */
+/* Reads it into a network of the same config. ERR_INPUT where tensors or the state are not whole;
+ * the network's values are then not to be used. */
 MUST_USE enum status state_read(const char *path, struct network *n, struct train_state *s,
                                 struct error *err);
 

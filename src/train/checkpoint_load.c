@@ -149,8 +149,8 @@ static enum status write_note(char **note, const struct match *m, const char *pa
     int at = snprintf(text, sizeof text, "%s: %d tensors match", path, m->matched);
     size_t room = sizeof text;
     if (*m->prefix && (size_t)at < room)
-        at += snprintf(text + at, room - (size_t)at, ", \"%s\" stripped from their names",
-                       m->prefix);
+        at +=
+            snprintf(text + at, room - (size_t)at, ", \"%s\" stripped from their names", m->prefix);
     if (!complete && (size_t)at < room)
         snprintf(text + at, room - (size_t)at, ", %d missing%s%s, %d unexpected%s%s",
                  m->missing.count, m->missing.count ? ": " : "", m->missing.text,

@@ -8,7 +8,7 @@
 #include "train/metrics.h"
 
 /* What one pass needs beside its result. */
-struct pass {
+struct evaluation_pass {
     struct evaluation *e;
     struct calibration calibration;
     real *logits, *loss;   /* (capacity, classes), (capacity) */
@@ -17,7 +17,7 @@ struct pass {
     void *context;
 };
 
-static enum status pass_allocate(struct pass *p, int capacity, struct error *err)
+static enum status pass_allocate(struct evaluation_pass *p, int capacity, struct error *err)
 {
     size_t classes = (size_t)p->e->classes, rows = (size_t)capacity;
     p->logits = calloc(rows * classes, sizeof *p->logits);
@@ -28,7 +28,7 @@ static enum status pass_allocate(struct pass *p, int capacity, struct error *err
     return OK;
 }
 
-static void pass_count(struct pass *p, const struct batch *b)
+static void pass_count(struct evaluation_pass *p, const struct batch *b)
 {
     struct evaluation *e = p->e;
     for (int i = 0; i < b->count; i++) {
@@ -50,7 +50,7 @@ static void pass_count(struct pass *p, const struct batch *b)
     }
 }
 
-static enum status pass_run(struct pass *p, struct network *n, struct loader *loader,
+static enum status pass_run(struct evaluation_pass *p, struct network *n, struct loader *loader,
                             const real *values, struct error *err)
 {
     enum status status = loader_start(loader, 0, 0, err);
@@ -86,8 +86,7 @@ static void finish(struct evaluation *e, const struct calibration *c)
 }
 
 enum status evaluate(struct evaluation *e, struct network *n, struct loader *loader,
-                     const real *values, evaluation_sample *visit, void *context,
-                     struct error *err)
+                     const real *values, evaluation_sample *visit, void *context, struct error *err)
 {
     double start = timer_seconds();
     size_t classes = (size_t)n->shape.classes;
@@ -95,7 +94,7 @@ enum status evaluate(struct evaluation *e, struct network *n, struct loader *loa
     e->class_n = calloc(classes, sizeof *e->class_n);
     e->class_correct = calloc(classes, sizeof *e->class_correct);
     e->confusion = calloc(classes * classes, sizeof *e->confusion);
-    struct pass p = {.e = e, .visit = visit, .context = context};
+    struct evaluation_pass p = {.e = e, .visit = visit, .context = context};
     enum status status = OK;
     if (!e->class_n || !e->class_correct || !e->confusion)
         status = error_memory(err, (classes + 2) * classes * sizeof *e->confusion);

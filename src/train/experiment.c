@@ -30,7 +30,8 @@ static const struct field train_fields[] = {
                 "largest norm of all gradients together; null: not clipped"),
     FIELD_MAYBE(struct train_config, ema, struct ema_config, ema_fields, NULL,
                 "moving average of the weights, evaluated beside them; null: none"),
-    FIELD_PATH(struct train_config, init_from, NULL, "checkpoint whose weights training starts from"),
+    FIELD_PATH(struct train_config, init_from, NULL,
+               "checkpoint whose weights training starts from"),
     FIELD_STRINGS(struct train_config, freeze, "[]",
                   "patterns of parameter names that are not trained, as in \"patch_embed.*\""),
     FIELD_STRING(struct train_config, distill, NULL, "null: not supported by this version"),
@@ -48,7 +49,8 @@ const struct field experiment_fields[] = {
     FIELD_END,
 };
 
-/* Puts file and section in front of "KEY: WHAT", the message of a part that knows its keys alone. */
+/* Puts file and section in front of "KEY: WHAT", the message of a part that knows its keys alone.
+ */
 static enum status located(const struct experiment *x, const char *section, struct error *err)
 {
     struct error part = *err;
@@ -61,6 +63,22 @@ static enum status located(const struct experiment *x, const char *section, stru
     char path[256];
     snprintf(path, sizeof path, "%s.%.200s", section, part.text);
     return config_error(x->config, err, path, "%s", what + 2);
+}
+
+enum status experiment_locate(const struct experiment *x, struct error *err)
+{
+    char path[256];
+    const char *end = strstr(err->text, ": ");
+    if (err->status != ERR_INPUT || !end || (size_t)(end - err->text) >= sizeof path)
+        return err->status;
+    snprintf(path, sizeof path, "%.*s", (int)(end - err->text), err->text);
+    char *value = config_value(x->config, path);
+    if (value) {
+        struct error part = *err;
+        config_error(x->config, err, path, "%s", part.text + strlen(path) + 2);
+    }
+    free(value);
+    return err->status;
 }
 
 /* What this version does not do yet is refused before its form is looked at. */

@@ -33,7 +33,8 @@ struct experiment {
     struct data_config data;
     struct choice model;
     struct train_config train;
-    const char *output; /* as it was written: against the working directory; NULL where it is left out */
+    const char
+        *output; /* as it was written: against the working directory; NULL where it is left out */
     struct config *config; /* the effective document; owned */
     struct arena memory;   /* strings and options; owned */
 };
@@ -49,18 +50,23 @@ MUST_USE enum status experiment_parse(struct experiment *x, const char *text, co
                                       struct error *err);
 void experiment_free(struct experiment *x);
 
-/* The effective config as JSON text with every default, malloc'd; NULL without memory. The second form
- * is for files that travel: paths (data, output, init_from) are null in it. */
+/* Puts the config file in front of an ERR_INPUT message that starts with a JSON path ("data.path:
+ * ..."), for parts that know no files. Returns the status of *err. */
+enum status experiment_locate(const struct experiment *x, struct error *err);
+
+/* The effective config as JSON text with every default, malloc'd; NULL without memory. The second
+ * form is for files that travel: paths (data, output, init_from) are null in it. */
 char *experiment_text(const struct experiment *x);
 char *experiment_text_without_paths(const struct experiment *x);
 
-/* Updates of one epoch of `batches` batches: the last one may take fewer batches than `accumulate`. */
+/* Updates of one epoch of `batches` batches: the last one may take fewer batches than `accumulate`.
+ */
 long long experiment_epoch_updates(const struct experiment *x, long long batches);
 
-/* Images in one slice, and lanes, for a batch of this model: functions of model and batch alone. A slice
- * has about 400 rows of tokens, at least one image and at most the batch, and rather a size that
- * spreads the slices evenly over the lanes. There are 8 lanes, 4 above 8
- * million parameters, 2 above 40 million, and never more than slices. */
+/* Images in one slice, and lanes, for a batch of this model: functions of model and batch alone. A
+ * slice has about 400 rows of tokens, at least one image and at most the batch, and rather a size
+ * that spreads the slices evenly over the lanes. There are 8 lanes, 4 above 8 million parameters, 2
+ * above 40 million, and never more than slices. */
 int experiment_slice(const struct experiment *x, int batch);
 int experiment_lanes(const struct experiment *x, int batch, size_t parameters);
 

@@ -1,4 +1,5 @@
-/* experiment_text.c - the effective config as text, for the run's config.json and for checkpoints. */
+/* experiment_text.c - the effective config as text, for the run's config.json and for checkpoints.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

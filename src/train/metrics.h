@@ -5,8 +5,8 @@
 #include "base/real.h"
 
 /* Position of the label among the classes by falling logit, from 0: classes that are strictly more
- * likely, or equally likely with a smaller index, come before it. A logit that is NaN comes last. The
- * sample is a top-k hit where the rank is below k. */
+ * likely, or equally likely with a smaller index, come before it. A logit that is NaN comes last.
+ * The sample is a top-k hit where the rank is below k. */
 int metrics_rank(const real *logits, int classes, int label);
 
 /* The class of rank 0. */

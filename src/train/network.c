@@ -28,8 +28,7 @@ static enum status record(struct graph **out, struct network *n, bool train, str
     struct tensor *image = graph_input(g, "x", TYPE_REAL, images, false);
     struct tensor *label = graph_input(g, "y", TYPE_INT, SHAPE(n->slice), false);
     struct tensor *logits = model_of(&x->model)->record(g, x->model.options, image);
-    struct tensor *loss =
-        op_cross_entropy(g, logits, label, train ? x->train.label_smoothing : 0);
+    struct tensor *loss = op_cross_entropy(g, logits, label, train ? x->train.label_smoothing : 0);
     graph_output(g, logits);
     graph_output(g, loss);
     if (train)
@@ -40,7 +39,8 @@ static enum status record(struct graph **out, struct network *n, bool train, str
     return status;
 }
 
-/* Marks what train.freeze names. Runs between the recordings: a graph takes the flags as they are. */
+/* Marks what train.freeze names. Runs between the recordings: a graph takes the flags as they are.
+ */
 static enum status freeze(struct network *n, struct error *err)
 {
     const struct experiment *x = n->experiment;
@@ -82,7 +82,8 @@ static int at_most(int a, int b)
     return a < b ? a : b;
 }
 
-/* Memory is touched only as a run goes on, and a system that promised too much ends the process then. */
+/* Memory is touched only as a run goes on, and a system that promised too much ends the process
+ * then. */
 static enum status check_memory(const struct network *n, int batch, int lanes, int moments,
                                 int infer_workers, int train_workers, struct error *err)
 {
@@ -121,6 +122,7 @@ static enum status network_build(struct network *n, enum network_mode mode, int 
     int lanes = train ? experiment_lanes(x, batch, params_counted(&n->params)) : 0;
     int moments = train ? optimizer_of(&x->train.optimizer)->moments : 0;
     int infer_workers = at_most(n->threads, slices), train_workers = at_most(n->threads, lanes);
+    n->train_threads = train_workers;
     status = check_memory(n, batch, lanes, moments, infer_workers, train_workers, err);
     if (!status)
         status = params_allocate(&n->params, x->seed, lanes, moments, train && x->train.ema, err);
@@ -131,8 +133,8 @@ static enum status network_build(struct network *n, enum network_mode mode, int 
     return status;
 }
 
-enum status network_create(struct network **out, const struct experiment *x,
-                           enum network_mode mode, int batch, int threads, struct error *err)
+enum status network_create(struct network **out, const struct experiment *x, enum network_mode mode,
+                           int batch, int threads, struct error *err)
 {
     struct network *n = calloc(1, sizeof *n);
     if (!n)

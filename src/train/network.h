@@ -1,4 +1,5 @@
-/* network.h - a model ready to run: parameters, graphs and runners for training and for evaluation. */
+/* network.h - a model ready to run: parameters, graphs and runners for training and for evaluation.
+ */
 #ifndef TRAIN_NETWORK_H
 #define TRAIN_NETWORK_H
 
@@ -17,18 +18,19 @@ struct network {
     const struct experiment *experiment;
     struct model_shape shape;
     struct params params;
-    struct graph *train, *infer;      /* train is NULL under NETWORK_INFER */
+    struct graph *train, *infer; /* train is NULL under NETWORK_INFER */
     struct runner *train_run, *infer_run;
     int threads, slice;
-    double macs;                      /* of one image, forward */
+    int train_threads; /* of an update: never more than lanes, so that the team keeps its size */
+    double macs;       /* of one image, forward */
     const volatile sig_atomic_t *stop; /* where this is set and becomes 1, evaluate gives up */
 };
 
 /* Records, plans and allocates, with initial values from the seed. In both graphs the inputs are
- * images (B, C, H, W) and labels (B); the outputs are logits (B, classes) and loss (B). The training
- * graph has dropout, drop path and label smoothing, the other one none. Parameters that a pattern of
- * train.freeze matches are not trained. ERR_INPUT where a pattern matches nothing, everything is
- * frozen, sizes do not fit, or all of it needs more memory than the machine has. */
+ * images (B, C, H, W) and labels (B); the outputs are logits (B, classes) and loss (B). The
+ * training graph has dropout, drop path and label smoothing, the other one none. Parameters that a
+ * pattern of train.freeze matches are not trained. ERR_INPUT where a pattern matches nothing,
+ * everything is frozen, sizes do not fit, or all of it needs more memory than the machine has. */
 MUST_USE enum status network_create(struct network **out, const struct experiment *x,
                                     enum network_mode mode, int batch, int threads,
                                     struct error *err);

@@ -20,14 +20,10 @@ enum status run_files_init(struct run_files *f, const char *directory, struct er
     const struct {
         const char **at, *name;
     } files[] = {
-        {&f->config, "config.json"},
-        {&f->metrics, "metrics.jsonl"},
-        {&f->summary, "summary.json"},
-        {&f->state, "last.state.safetensors"},
-        {&f->last[0], "last.safetensors"},
-        {&f->last[1], "last.ema.safetensors"},
-        {&f->best[0], "best.safetensors"},
-        {&f->best[1], "best.ema.safetensors"},
+        {&f->config, "config.json"},       {&f->metrics, "metrics.jsonl"},
+        {&f->summary, "summary.json"},     {&f->state, "last.state.safetensors"},
+        {&f->last[0], "last.safetensors"}, {&f->last[1], "last.ema.safetensors"},
+        {&f->best[0], "best.safetensors"}, {&f->best[1], "best.ema.safetensors"},
     };
     size_t length = strlen(directory);
     while (length > 1 && directory[length - 1] == '/')
@@ -50,7 +46,8 @@ void run_files_free(struct run_files *f)
     *f = (struct run_files){0};
 }
 
-/* The directory, or the nearest one above it that is there, must be one that files can be made in. */
+/* The directory, or the nearest one above it that is there, must be one that files can be made in.
+ */
 static enum status check_writable(const char *directory, struct error *err)
 {
     char *path = strdup(directory);
@@ -66,18 +63,22 @@ static enum status check_writable(const char *directory, struct error *err)
     if (!path)
         status = error_memory(err, strlen(directory));
     else if (!file_is_directory(path))
-        status = error_set(err, ERR_INPUT, "%s: %s is a file, expected a directory (--out DIR names "
-                           "another one)", directory, path);
-    else if (access(path, W_OK | X_OK))
-        status = error_set(err, ERR_INPUT, "%s: %s may not be written (--out DIR names another one)",
+        status = error_set(err, ERR_INPUT,
+                           "%s: %s is a file, expected a directory (--out DIR names "
+                           "another one)",
                            directory, path);
+    else if (access(path, W_OK | X_OK))
+        status =
+            error_set(err, ERR_INPUT, "%s: %s may not be written (--out DIR names another one)",
+                      directory, path);
     free(path);
     return status;
 }
 
 static bool holds_run(const struct run_files *f)
 {
-    const char *const names[] = {f->config, f->metrics, f->state, f->summary, f->last[0], f->best[0]};
+    const char *const names[] = {f->config,  f->metrics, f->state,
+                                 f->summary, f->last[0], f->best[0]};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (file_exists(names[i]))
             return true;
@@ -142,7 +143,8 @@ enum status run_files_check(enum run_kind *out, const struct run_files *f,
                      : OK;
     }
     if (!there || (!file_exists(f->state) && !file_exists(f->config)))
-        return error_set(err, ERR_INPUT, "%s: holds no run to resume (leave --resume out to start one)",
+        return error_set(err, ERR_INPUT,
+                         "%s: holds no run to resume (leave --resume out to start one)",
                          f->directory);
     *out = file_exists(f->state) ? RUN_CONTINUE : RUN_RESTART;
     return compare_configs(f, x, err);

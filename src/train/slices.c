@@ -1,5 +1,5 @@
-/* slices.c - how a batch is cut: a function of model and batch alone, so that the bits of a run do not
- * depend on the machine. */
+/* slices.c - how a batch is cut: a function of model and batch alone, so that the bits of a run do
+ * not depend on the machine. */
 #include <float.h>
 #include <math.h>
 
@@ -11,7 +11,8 @@ enum {
 };
 
 /* Time of one batch in slices of `size` images, 1 being all its images on threads that never wait:
- * the mean over 2, 4 and 8 threads. The last slice is padded, and the fullest thread is waited for. */
+ * the mean over 2, 4 and 8 threads. The last slice is padded, and the fullest thread is waited for.
+ */
 static double spread_cost(int batch, int size)
 {
     int slices = (batch + size - 1) / size;

@@ -45,7 +45,8 @@ static bool is_stored(const struct param *param, bool trained_only)
     return !trained_only || !(param->flags & (PARAM_FROZEN | PARAM_BUFFER));
 }
 
-/* --- the numbers, as JSON ----------------------------------------------------------------------- */
+/* --- the numbers, as JSON -----------------------------------------------------------------------
+ */
 
 /* One number of struct train_state. */
 struct number {
@@ -175,7 +176,8 @@ static enum status read_numbers(struct train_state *s, const struct st_file *f, 
     return status;
 }
 
-/* --- the file ----------------------------------------------------------------------------------- */
+/* --- the file -----------------------------------------------------------------------------------
+ */
 
 static struct st_tensor describe(const struct param *param, const char *name, const real *block)
 {
@@ -199,8 +201,7 @@ static int list_tensors(struct st_tensor *list, struct arena *memory, const stru
         for (int i = 0; i < p->count; i++) {
             if (!is_stored(p->list[i], b.block[k].trained_only))
                 continue;
-            const char *name =
-                arena_printf(memory, "%s%s", b.block[k].prefix, p->list[i]->name);
+            const char *name = arena_printf(memory, "%s%s", b.block[k].prefix, p->list[i]->name);
             if (!name)
                 return -1;
             list[count++] = describe(p->list[i], name, b.block[k].at);
@@ -245,8 +246,9 @@ static enum status read_tensor(real *block, const struct param *param, const cha
     const struct st_tensor *t = st_find(f, name);
     struct st_tensor wanted = describe(param, name, block);
     if (!t || t->dtype != wanted.dtype || t->count != wanted.count)
-        return error_set(err, ERR_INPUT, "%s: %s is %s (the state must come from this build and model)",
-                         path, name, t ? "of another size or type" : "missing");
+        return error_set(err, ERR_INPUT,
+                         "%s: %s is %s (the state must come from this build and model)", path, name,
+                         t ? "of another size or type" : "missing");
     memcpy(block + param->at, t->data, param->count * sizeof *block);
     return OK;
 }
@@ -263,8 +265,8 @@ enum status state_read(const char *path, struct network *n, struct train_state *
     for (int k = 0; k < b.count && !status; k++)
         for (int i = 0; i < n->params.count && !status; i++)
             if (is_stored(n->params.list[i], b.block[k].trained_only))
-                status = read_tensor(b.block[k].at, n->params.list[i], b.block[k].prefix, f, path,
-                                     err);
+                status =
+                    read_tensor(b.block[k].at, n->params.list[i], b.block[k].prefix, f, path, err);
     st_close(f);
     return status;
 }

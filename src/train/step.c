@@ -72,8 +72,8 @@ enum status step_batch(struct step *s, const struct batch *b, int window, long l
     double sum = 0;
     for (int i = 0; i < b->count; i++) {
         sum += (double)s->loss[i];
-        s->correct += metrics_rank(s->logits + (size_t)i * (size_t)classes, classes,
-                                   b->labels[i]) == 0;
+        s->correct +=
+            metrics_rank(s->logits + (size_t)i * (size_t)classes, classes, b->labels[i]) == 0;
     }
     s->loss_sum += sum;
     if (isfinite(sum))
@@ -87,8 +87,8 @@ enum status step_update(struct step *s, const struct batch *last, double lr, lon
 {
     struct network *n = s->network;
     const struct train_config *t = &n->experiment->train;
-    graph_reduce(&n->params, n->threads);
-    s->grad_norm = optimizer_grad_norm(&n->params, n->threads);
+    graph_reduce(&n->params, n->train_threads);
+    s->grad_norm = optimizer_grad_norm(&n->params, n->train_threads);
     if (!isfinite(s->grad_norm)) {
         find_bad(s, last, update);
         s->filled = 0;
@@ -98,10 +98,10 @@ enum status step_update(struct step *s, const struct batch *last, double lr, lon
     double scale = 1;
     if (t->clip_norm.name == -1)
         scale = fmin(1, t->clip_norm.number / (s->grad_norm + 1e-6));
-    optimizer_step(&t->optimizer, &n->params, lr, scale, update + 1, n->threads);
+    optimizer_step(&t->optimizer, &n->params, lr, scale, update + 1, n->train_threads);
     if (n->params.average) {
         double rise = t->ema->warmup > 0 ? 1 - exp(-(double)update / t->ema->warmup) : 1;
-        optimizer_average(&n->params, t->ema->decay * rise, n->threads);
+        optimizer_average(&n->params, t->ema->decay * rise, n->train_threads);
     }
     return OK;
 }

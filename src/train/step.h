@@ -22,14 +22,15 @@ struct step {
 MUST_USE enum status step_create(struct step *s, struct network *n, int batch, struct error *err);
 void step_free(struct step *s);
 
-/* Forward and backward over one batch of update `update` (from 0), whose window has `window` samples
- * in all: each of them counts 1 / window. ERR_NUMERIC "the loss is not finite ..." with s->bad. */
-MUST_USE enum status step_batch(struct step *s, const struct batch *b, int window,
-                                long long update, struct error *err);
+/* Forward and backward over one batch of update `update` (from 0), whose window has `window`
+ * samples in all: each of them counts 1 / window. ERR_NUMERIC "the loss is not finite ..." with
+ * s->bad. */
+MUST_USE enum status step_batch(struct step *s, const struct batch *b, int window, long long update,
+                                struct error *err);
 
-/* Ends the window: sums the lanes, clips (torch.nn.utils.clip_grad_norm_), updates the parameters and
- * their average. `last` is the window's last batch. ERR_NUMERIC where the gradient is not finite: the
- * parameters are then untouched. */
+/* Ends the window: sums the lanes, clips (torch.nn.utils.clip_grad_norm_), updates the parameters
+ * and their average. `last` is the window's last batch. ERR_NUMERIC where the gradient is not
+ * finite: the parameters are then untouched. */
 MUST_USE enum status step_update(struct step *s, const struct batch *last, double lr,
                                  long long update, struct error *err);
 

@@ -44,7 +44,7 @@ static enum status open_loader(struct loader **out, const struct trainer *t,
         .train = train,
         .seed = t->x->seed,
         .workers = workers,
-        .ahead = workers > 1 ? 2 * workers : 2,
+        .ahead = train ? 2 * (workers > 1 ? workers : 1) : (workers > 1 ? workers : 1),
     };
     return loader_create(out, part->set, &t->x->data, part->records, part->count, &options, err);
 }
@@ -53,8 +53,8 @@ static enum status open_data(struct trainer *t, struct error *err)
 {
     const struct model_shape s = model_of(&t->x->model)->shape(t->x->model.options);
     const struct image_shape images = {s.channels, s.height, s.width};
-    enum status status = splits_open(&t->splits, &t->x->data, SPLITS_ALL, images, s.classes,
-                                     t->x->seed, err);
+    enum status status =
+        splits_open(&t->splits, &t->x->data, SPLITS_ALL, images, s.classes, t->x->seed, err);
     if (status)
         return status;
     if (!t->splits.train.count)
@@ -186,8 +186,11 @@ static enum status begin(struct trainer *t, enum run_kind kind, struct error *er
     if (kind != RUN_CONTINUE)
         return event_start(t, err);
 
-    trainer_say(t, "%s: resumed in epoch %d after step %lld", t->files.directory,
-                t->state.epoch + 1, t->state.update);
+    if (t->state.epoch < t->x->train.epochs)
+        trainer_say(t, "%s: resumed in epoch %d after step %lld", t->files.directory,
+                    t->state.epoch + 1, t->state.update);
+    else
+        trainer_say(t, "%s: resumed after the last epoch", t->files.directory);
     if (file_exists(t->files.metrics)) {
         status = file_truncate(t->files.metrics, t->state.metrics_bytes, err);
     } else {
@@ -228,6 +231,8 @@ enum status train_run(const struct experiment *x, const struct train_options *op
     enum run_kind kind = RUN_NEW;
     kernels_thread_init();
     enum status status = prepare(&t, &kind, err);
+    if (status && err)
+        status = experiment_locate(x, err);
     if (!status && t.state.complete) {
         trainer_say(&t, "%s: the run is complete", t.files.directory);
     } else if (!status) {

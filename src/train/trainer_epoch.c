@@ -114,7 +114,7 @@ static enum status run_updates(struct trainer *t, struct error *err)
         s->seconds += now - clock;
         clock = now;
         s->waited = t->waited_before + loader_waited(t->train);
-        if (!status && s->position < t->batches) {
+        if (!status) {
             struct train_progress p = progress_of(t);
             tell(t, &p);
         }
@@ -144,8 +144,10 @@ static enum status validate(struct trainer *t, struct validation_result *v, stru
             status = error_set(err, ERR_NUMERIC, "the validation loss is not finite");
             error_prefix(err, "%s: epoch %d, step %lld: ", t->files.directory, t->state.epoch + 1,
                          t->state.update);
-            error_append(err, " (learning rate %g, gradient norm %g; lower train.optimizer.lr or "
-                         "set train.clip_norm)", t->state.lr, t->step.grad_norm);
+            error_append(err,
+                         " (learning rate %g, gradient norm %g; lower train.optimizer.lr or "
+                         "set train.clip_norm)",
+                         t->state.lr, t->step.grad_norm);
             return status;
         }
     }
@@ -227,6 +229,7 @@ enum status trainer_epochs(struct trainer *t, struct error *err)
     enum status saved = trainer_save(t, &failure);
     if (saved)
         return error_set(err, saved, "%s", failure.text);
-    return error_set(err, ERR_INTERRUPTED, "%s: interrupted in epoch %d, and saved (--resume goes on)",
+    return error_set(err, ERR_INTERRUPTED,
+                     "%s: interrupted in epoch %d, and saved (--resume goes on)",
                      t->files.directory, t->state.epoch + 1);
 }

@@ -90,7 +90,7 @@ enum status event_resume(struct trainer *t, struct error *err)
     struct json *j = event_begin("resume");
     if (j) {
         json_int(j, "step", t->state.update);
-        json_int(j, "epoch", t->state.epoch + 1);
+        json_int(j, "epochs_done", t->state.epoch);
         json_int(j, "threads", t->network->threads);
         json_string(j, "version", ATTNBENCH_VERSION);
     }

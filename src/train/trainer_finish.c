@@ -95,8 +95,8 @@ static enum status write_summary(const struct trainer *t, const struct final_tes
     json_end(j);
     const char *text = json_text(j);
     struct file_part parts[] = {{text, text ? strlen(text) : 0}, {"\n", 1}};
-    enum status status = text ? file_write_parts(t->files.summary, parts, 2, err)
-                              : error_memory(err, 4096);
+    enum status status =
+        text ? file_write_parts(t->files.summary, parts, 2, err) : error_memory(err, 4096);
     json_destroy(j);
     return status;
 }

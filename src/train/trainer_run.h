@@ -20,9 +20,9 @@ struct trainer {
     struct train_state state;
     long long batches, epoch_updates, total_updates; /* an epoch, an epoch, the run */
 
-    double started;          /* timer when this process began to train */
-    long long first_update;  /* updates done by then */
-    double waited_before;    /* seconds that earlier processes waited for data in this epoch */
+    double started;         /* timer when this process began to train */
+    long long first_update; /* updates done by then */
+    double waited_before;   /* seconds that earlier processes waited for data in this epoch */
 };
 
 /* A test of the final weights: "last", "best", "last.ema", "best.ema". */
@@ -39,8 +39,8 @@ enum { FINAL_LAST, FINAL_BEST, FINAL_LAST_EMA, FINAL_BEST_EMA, FINAL_COUNT };
 /* trainer_epoch.c: all epochs from t->state on. */
 MUST_USE enum status trainer_epochs(struct trainer *t, struct error *err);
 
-/* trainer_save.c: last weights and state, where all values are finite; best weights (kind 0) or best
- * average (1). */
+/* trainer_save.c: last weights and state, where all values are finite; best weights (kind 0) or
+ * best average (1). */
 MUST_USE enum status trainer_save(struct trainer *t, struct error *err);
 MUST_USE enum status trainer_save_best(struct trainer *t, int kind, struct error *err);
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "graph/copy.h"
 #include "graph/run.h"
 #include "test.h"
 
@@ -63,12 +64,14 @@ static inline void rig_begin(struct rig *r, int batch, bool noise)
     CHECK(r->graph != NULL);
 }
 
-/* Plans, allocates, fills inputs and dy with random numbers and labels with 0, 1, 2, 0, ... `loss` is
- * the last graph output. */
+/* Plans, allocates, fills inputs and dy with random numbers and labels with 0, 1, 2, 0, ... `loss`, or
+ * a copy of it where it is a view, is the last graph output. */
 static inline void rig_ready(struct rig *r, struct tensor *loss, int rows)
 {
     struct graph *g = r->graph;
     size_t batch = (size_t)g->options.batch, samples = (size_t)rows;
+    if (loss->root != loss)
+        loss = graph_op_copy(g, loss); /* dy lies as the root does */
     graph_output(g, loss);
     graph_set_loss(g, loss);
     CHECK_OK(graph_plan(g, &r->error), r->error);

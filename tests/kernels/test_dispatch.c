@@ -56,3 +56,13 @@ TEST(blas__is_named_and_judged)
         CHECK(!note);
     }
 }
+
+TEST(blas__keeps_the_kernel_that_the_user_set)
+{
+    char name[] = "again", *arguments[] = {name, NULL};
+    if (!getenv("OPENBLAS_CORETYPE"))
+        setenv("OPENBLAS_CORETYPE", "Prescott", 1);
+    setenv("OPENBLAS_L2_SIZE", "512", 1);
+    kernels_blas_fix(arguments);
+    CHECK(!getenv("ATTNBENCH_REEXEC"));
+}

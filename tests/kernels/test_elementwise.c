@@ -201,8 +201,8 @@ TEST(bf16__rounds_to_nearest_even)
         {1 + 0x1.01p-8, 1 + 0x1p-7},  /* just above a tie */
         {-1 - 0x1.01p-8, -1 - 0x1p-7},
         {3.39e38, 0x1.fep127}, /* stays finite */
-        {0x1.ffffp127, INFINITY},
-        {-INFINITY, -INFINITY},
+        {0x1.ffffp127, (double)INFINITY},
+        {(double)-INFINITY, (double)-INFINITY},
         {0, 0},
     };
     CHECK(kernels_init(NULL) == OK);

@@ -6,7 +6,7 @@
 
 static const int sizes[][3] = {
     {1, 1, 1},    {7, 7, 7},      {16, 16, 16}, {17, 33, 1},  {50, 50, 16},   {50, 16, 50},
-    {65, 65, 64}, {197, 197, 64}, {33, 1, 197}, {1, 197, 33}, {300, 70, 130}, {128, 96, 200},
+    {65, 65, 64}, {197, 197, 64}, {33, 1, 197}, {1, 197, 33}, {260, 70, 130}, {65, 96, 200},
 };
 
 static void product(enum type type, size_t gap, int m, int n, int k, int which)
@@ -38,7 +38,7 @@ static void check_products(enum type type, size_t gap)
 {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         int m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
-        bool large = (double)m * n * k > 1e6;
+        bool large = (double)m * n * k > 5e5;
         for (int which = 0; which < 16; which += large ? 5 : 1)
             product(type, gap, m, n, k, which);
     }

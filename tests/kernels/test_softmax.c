@@ -11,7 +11,7 @@ enum { SIZES = sizeof sizes / sizeof *sizes };
 /* y = softmax(x), a row. Returns log of the sum of exp x. */
 static double plain_softmax(double *y, const double *x, size_t n)
 {
-    double sum = 0, max = -INFINITY;
+    double sum = 0, max = (double)-INFINITY;
     for (size_t c = 0; c < n; c++)
         max = fmax(max, x[c]);
     for (size_t c = 0; c < n; c++)
@@ -28,7 +28,7 @@ static void check_softmax(enum type type, size_t gap)
         struct grid x = grid_random(type, rows, cols, gap, 20),
                     y = grid_poisoned(type, rows, cols, gap);
         for (size_t r = 0; r < rows && cols > 1; r++)
-            grid_set(&x, r, r % (cols - 1), -INFINITY);
+            grid_set(&x, r, r % (cols - 1), (double)-INFINITY);
         kernel_softmax(y.vec, x.vec, rows, cols);
         for (size_t r = 0; r < rows; r++)
             plain_softmax(y.value + r * cols, x.value + r * cols, cols);

@@ -1,0 +1,80 @@
+/* layer.c - reading, recording and filling one layer. */
+#include "layer.h"
+
+struct layer_config {
+    struct choice attention;
+};
+
+static const struct field layer_fields[] = {
+    FIELD_CHOICE(struct layer_config, attention, attn_kinds, "standard", "the layer"),
+    FIELD_END,
+};
+
+void layer_choose(struct layer *l, const char *json)
+{
+    struct rig *r = &l->rig;
+    struct layer_config config;
+    const char *text = test_text("{\"attention\": %s}", json);
+    CHECK_OK(config_parse(&l->config, text, "layer", &r->error), r->error);
+    CHECK_OK(config_read(l->config, layer_fields, &config, &r->memory, &r->error), r->error);
+    l->attention = config.attention;
+}
+
+struct attn_site layer_site(int B, int N, int D, int H)
+{
+    return (struct attn_site){.B = B, .N = N, .D = D, .H = H, .grid = {1, N > 1 ? N - 1 : 1},
+                              .prefix = N > 1, .blocks = 1, .qkv_bias = true, .proj_bias = true};
+}
+
+void layer_begin(struct layer *l, const char *json, struct attn_site site)
+{
+    struct rig *r = &l->rig;
+    rig_begin(r, site.B, false);
+    l->site = site;
+    layer_choose(l, json);
+    CHECK_OK(attn_check(&l->attention, &site, &r->error), r->error);
+    struct shape shape = SHAPE(site.B, site.N, site.D);
+    struct tensor *x = graph_input(r->graph, "x", TYPE_REAL, shape, true);
+    struct tensor *y = attn_build(r->graph, "attn", &l->attention, &site, x);
+    CHECK_STR(r->graph->error.status ? r->graph->error.text : "", "");
+    CHECK(shape_equal(&y->shape, &shape));
+    rig_ready(r, y, site.B);
+    rig_randomize(r, 1);
+}
+
+void layer_end(struct layer *l)
+{
+    config_destroy(l->config);
+    rig_end(&l->rig);
+}
+
+real *layer_value(const struct layer *l, const char *name)
+{
+    return rig_value(&l->rig, test_text("attn.%s", name));
+}
+
+real *layer_grad(const struct layer *l, const char *name)
+{
+    return rig_grad(&l->rig, test_text("attn.%s", name));
+}
+
+size_t layer_count(const struct layer *l, const char *name)
+{
+    return rig_param(&l->rig, test_text("attn.%s", name))->count;
+}
+
+void layer_copy_rows(struct layer *to, const char *to_name, int to_first, const struct layer *from,
+                     const char *from_name, int from_first, int rows)
+{
+    const struct shape *shape = &rig_param(&from->rig, test_text("attn.%s", from_name))->shape;
+    size_t cols = shape->rank > 1 ? (size_t)shape->dim[1] : 1;
+    memcpy(layer_value(to, to_name) + (size_t)to_first * cols,
+           layer_value(from, from_name) + (size_t)from_first * cols,
+           (size_t)rows * cols * sizeof(real));
+}
+
+void layer_identity(real *matrix, int n)
+{
+    for (int i = 0; i < n * n; i++)
+        matrix[i] = i / n == i % n;
+}

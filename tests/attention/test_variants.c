@@ -1,0 +1,187 @@
+/* test_variants.c - what every line of variants.def must hold: a walk over the registry. */
+#include "layer.h"
+
+/* Places where a variant may find itself; one that cannot work at a place says so in its check. */
+static const struct attn_site sites[] = {
+    {.B = 2, .N = 5, .D = 12, .H = 3, .grid = {2, 2}, .prefix = 1, .blocks = 2, .qkv_bias = true,
+     .proj_bias = true},
+    {.B = 3, .N = 16, .D = 16, .H = 4, .grid = {4, 4}, .block = 1, .blocks = 2},
+    {.B = 1, .N = 14, .D = 8, .H = 1, .grid = {3, 4}, .prefix = 2, .blocks = 1, .qkv_bias = true},
+    {.B = 2, .N = 49, .D = 24, .H = 2, .grid = {7, 7}, .block = 5, .blocks = 12,
+     .proj_bias = true},
+};
+
+enum { SITES = sizeof sites / sizeof sites[0] };
+
+/* Options beside the defaults that change what is recorded. */
+static const char *const options[] = {
+    "{\"name\": \"super\", \"base\": \"optimized\", \"wa_bias\": true}",
+    "{\"name\": \"super\", \"base\": \"standard\", \"wa_share\": false}",
+    "{\"name\": \"super\", \"wa_init\": \"orthogonal\", \"wa_bias\": true, \"wa_share\": false}",
+};
+
+/* The i-th configuration: the defaults of each variant, then the options above; NULL past the end. */
+static const char *json_at(int i)
+{
+    int variants = 0;
+    while (attn_kinds(variants))
+        variants++;
+    if (i < variants)
+        return test_text("\"%s\"", attn_kinds(i)->name);
+    i -= variants;
+    return i < (int)(sizeof options / sizeof options[0]) ? options[i] : NULL;
+}
+
+/* The layer at a site; false where the variant refuses the place. */
+static bool begin_at(struct layer *l, const char *json, int site)
+{
+    struct error error;
+    test_about("%s at site %d", json, site);
+    rig_begin(&l->rig, 1, false);
+    layer_choose(l, json);
+    bool works = attn_check(&l->attention, &sites[site], &error) == OK;
+    if (!works)
+        CHECK(error.status == ERR_INPUT && strstr(error.text, ": "));
+    layer_end(l);
+    if (works)
+        layer_begin(l, json, sites[site]);
+    return works;
+}
+
+TEST(every_variant__has_names_texts_and_functions)
+{
+    int i = 0;
+    for (; attn_kinds(i); i++) {
+        const struct kind *kind = attn_kinds(i);
+        const struct attn_variant *v = kind->impl;
+        CHECK(kind->name && kind->name[0]);
+        test_about("%s", kind->name);
+        CHECK_STR(v->name, kind->name);
+        CHECK(v->summary && v->summary[0] && v->paper && v->paper[0]);
+        CHECK(v->complexity && strncmp(v->complexity, "O(", 2) == 0);
+        CHECK(v->build && v->macs);
+        CHECK((v->fields != NULL) == (v->options_size > 0));
+        for (int k = 0; k < i; k++)
+            CHECK(strcmp(kind->name, attn_kinds(k)->name) != 0);
+    }
+    CHECK(i >= 4);
+    CHECK(attn_kinds(-1) == NULL && attn_kinds(i + 1) == NULL);
+}
+
+TEST(every_variant__works_at_some_place_and_costs_what_its_formula_says)
+{
+    for (int i = 0; json_at(i); i++) {
+        int places = 0;
+        for (int s = 0; s < SITES; s++) {
+            struct layer l;
+            if (!begin_at(&l, json_at(i), s))
+                continue;
+            double macs = attn_macs(&l.attention, &sites[s]);
+            CHECK(macs > 0);
+            CHECK_NEAR(graph_macs(l.rig.graph), sites[s].B * macs, 1e-9 * macs);
+            places++;
+            layer_end(&l);
+        }
+        CHECK(places > 0);
+    }
+}
+
+TEST(every_variant__reaches_its_input_and_all_its_parameters)
+{
+    for (int i = 0; json_at(i); i++) {
+        for (int s = 0; s < SITES; s++) {
+            struct layer l;
+            if (!begin_at(&l, json_at(i), s))
+                continue;
+            const struct rig *r = &l.rig;
+            rig_run(&l.rig);
+            CHECK(rig_norm(r->dx[0], r->count[0]) > 0);
+            for (int k = 0; k < r->params.count; k++) {
+                const struct param *p = r->params.list[k];
+                CHECK_CONTAINS(p->name, "attn.");
+                if (!(p->flags & (PARAM_FROZEN | PARAM_BUFFER)))
+                    CHECK(rig_norm(rig_grad(r, p->name), p->count) > 1e-6);
+            }
+            layer_end(&l);
+        }
+    }
+}
+
+TEST(every_variant__has_the_gradient_of_its_output) /* identity I18 */
+{
+    if (sizeof(real) < sizeof(double))
+        SKIP("needs the double build");
+    for (int i = 0; json_at(i); i++) {
+        for (int s = 0; s < SITES; s++) {
+            struct layer l;
+            if (!begin_at(&l, json_at(i), s))
+                continue;
+            rig_check_gradients(&l.rig, 1e-7);
+            layer_end(&l);
+        }
+    }
+}
+
+/* Images do not meet: what one of them is does not change the others' outputs. */
+TEST(every_variant__treats_each_image_alone)
+{
+    for (int i = 0; json_at(i); i++) {
+        struct layer l;
+        if (!begin_at(&l, json_at(i), 0))
+            continue;
+        size_t half = l.rig.y_count / 2;
+        rig_run(&l.rig);
+        real *y = rig_copy(&l.rig, l.rig.y, 2 * half);
+        rig_random(l.rig.x[0] + half, half, "another image", 1);
+        rig_run(&l.rig);
+        CHECK(memcmp(l.rig.y, y, half * sizeof *y) == 0);
+        CHECK(rig_distance(l.rig.y + half, y + half, half) > 1e-3);
+        layer_end(&l);
+    }
+}
+
+/* Half the squared distance from a target, whose gradient becomes dy. */
+static double distance_to(struct layer *l, const real *target)
+{
+    double loss = 0;
+    for (size_t i = 0; i < l->rig.y_count; i++) {
+        l->rig.dy[i] = l->rig.y[i] - target[i];
+        loss += 0.5 * (double)l->rig.dy[i] * (double)l->rig.dy[i];
+    }
+    return loss;
+}
+
+/* One step of gradient descent. Returns the loss before it. */
+static double descend(struct layer *l, const real *target, double rate)
+{
+    struct params *p = &l->rig.params;
+    rig_run(&l->rig);
+    double loss = distance_to(l, target);
+    rig_run(&l->rig);
+    for (size_t i = 0; i < p->trained; i++)
+        p->values[i] -= (real)rate * p->grads[i];
+    return loss;
+}
+
+TEST(every_variant__learns_from_its_own_start)
+{
+    for (int i = 0; json_at(i); i++) {
+        for (int s = 0; s < SITES; s++) {
+            struct layer l;
+            struct error error;
+            if (!begin_at(&l, json_at(i), s))
+                continue;
+            rig_randomize(&l.rig, 0.4);
+            rig_run(&l.rig); /* the target: what these parameters give */
+            real *target = rig_copy(&l.rig, l.rig.y, l.rig.y_count);
+            for (int k = 0; k < l.rig.params.count; k++)
+                CHECK_OK(param_initialize(l.rig.params.list[k], 7, &error), error);
+            double rate = 0.4 / (sites[s].B * sites[s].N), loss = 0;
+            double start = descend(&l, target, rate);
+            for (int step = 0; step < 60; step++)
+                loss = descend(&l, target, rate);
+            CHECK(loss < 0.6 * start);
+            layer_end(&l);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+/* test_eval.c - attnbench eval. */
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/program.h"
+#include "io/safetensors.h"
+
+/* A run, made once. */
+static const char *trained(void)
+{
+    static char run[4096];
+    if (!run[0]) {
+        snprintf(run, sizeof run, "%s/run", test_directory());
+        struct said s = attnbench("train %s --quiet --out %s", small_config(""), run);
+        test_about("%s", s.err);
+        CHECK_INT(s.code, 0);
+    }
+    return run;
+}
+
+TEST(eval__json_agrees_with_the_test_event_of_the_run)
+{
+    struct said s = attnbench("eval %s/last.safetensors --json", trained());
+    CHECK_INT(s.code, 0);
+    CHECK_STR(s.err, "");
+    CHECK_INT(count_of(s.out, "\n"), 1);
+    const char *event = strstr(file_text(test_text("%s/metrics.jsonl", trained())),
+                               "\"event\":\"test\",\"weights\":\"last\"");
+    CHECK(event != NULL);
+    CHECK_NEAR(json_value_of(s.out, "top1"), json_value_of(event, "top1"), 1e-9);
+    CHECK_NEAR(json_value_of(s.out, "loss"), json_value_of(event, "loss"), 1e-6);
+    CHECK_INT(json_value_of(s.out, "n"), 32);
+    CHECK_CONTAINS(s.out, "\"split\":\"test\"");
+    CHECK_CONTAINS(s.out, "\"top5\":null"); /* four classes */
+    CHECK_CONTAINS(s.out, "\"confusion\":[[");
+    CHECK_CONTAINS(s.out, "\"per_class\":[{\"name\":\"0\",\"n\":8,");
+    double ece = json_value_of(s.out, "ece");
+    CHECK(ece >= 0 && ece <= 1);
+}
+
+TEST(eval__parts_are_those_of_the_run)
+{
+    CHECK_INT(json_value_of(attnbench("eval %s/last.safetensors --json --split val", trained()).out,
+                            "n"), 32);
+    CHECK_INT(json_value_of(attnbench("eval %s/last.safetensors --json --split train", trained()).out,
+                            "n"), 64);
+    struct said s = attnbench("eval %s/last.safetensors --split best", trained());
+    CHECK_INT(s.code, 2);
+    CHECK_CONTAINS(s.err, "--split: \"best\"");
+}
+
+TEST(eval__accuracy_does_not_depend_on_threads)
+{
+    struct said one = attnbench("eval %s/last.safetensors --json --threads 1", trained());
+    struct said two = attnbench("eval %s/last.safetensors --json --threads 2", trained());
+    CHECK(json_value_of(one.out, "loss") == json_value_of(two.out, "loss"));
+}
+
+TEST(eval__predictions_are_a_table_that_agrees_with_the_accuracy)
+{
+    const char *table = test_text("%s/p.csv", test_directory());
+    struct said s =
+        attnbench("eval %s/last.safetensors --json --predictions %s", trained(), table);
+    CHECK_INT(s.code, 0);
+    const char *text = file_text(table);
+    CHECK(strncmp(text, "index,label,prediction,p0,p1,p2,p3\n", 35) == 0);
+    CHECK_INT(count_of(text, "\n"), 33);
+    int correct = 0;
+    for (const char *row = strchr(text, '\n') + 1; *row; row = strchr(row, '\n') + 1) {
+        int index, label, prediction;
+        double p[4];
+        CHECK_INT(sscanf(row, "%d,%d,%d,%lf,%lf,%lf,%lf", &index, &label, &prediction, &p[0], &p[1],
+                         &p[2], &p[3]), 7);
+        CHECK_NEAR(p[0] + p[1] + p[2] + p[3], 1, 1e-6);
+        for (int i = 0; i < 4; i++)
+            CHECK(p[i] <= p[prediction]);
+        correct += label == prediction;
+    }
+    CHECK_NEAR(100.0 * correct / 32, json_value_of(s.out, "top1"), 1e-9);
+    CHECK(!path_exists(test_text("%s.tmp", table)));
+}
+
+TEST(eval__predictions_that_cannot_be_written_are_an_error)
+{
+    struct said s = attnbench("eval %s/last.safetensors --predictions /dev/full", trained());
+    CHECK_INT(s.code, 1);
+    CHECK_CONTAINS(s.err, "/dev/full");
+    s = attnbench("eval %s/last.safetensors --predictions %s/no/p.csv", trained(), test_directory());
+    CHECK(s.code == 1 || s.code == 2);
+    CHECK_CONTAINS(s.err, "no/p.csv");
+}
+
+TEST(eval__a_checkpoint_alone_needs_data_and_a_config_gives_it)
+{
+    const char *directory = test_directory();
+    const char *weights = test_text("%s/moved.safetensors", directory);
+    CHECK_INT(rename(test_text("%s/best.safetensors", trained()), weights), 0);
+    struct said s = attnbench("eval %s", weights);
+    CHECK_INT(s.code, 2);
+    CHECK_CONTAINS(s.err, "moved.safetensors: no config.json");
+    CHECK_CONTAINS(s.err, "--data");
+    s = attnbench("eval %s --data %s/config.json --json", weights, trained());
+    CHECK_INT(s.code, 0);
+    CHECK_INT(json_value_of(s.out, "n"), 32);
+}
+
+/* The run's last weights without metadata, as another program would write them. */
+static const char *foreign_weights(void)
+{
+    const char *path = test_text("%s/foreign.safetensors", test_directory());
+    struct st_file *file;
+    struct error err;
+    CHECK_OK(st_open(&file, test_text("%s/last.safetensors", trained()), &err), err);
+    struct st_tensor tensors[256];
+    int count = st_count(file);
+    CHECK(count < 256);
+    for (int i = 0; i < count; i++)
+        tensors[i] = *st_at(file, i);
+    enum status status = st_write(path, tensors, count, NULL, 0, &err);
+    st_close(file);
+    CHECK_OK(status, err);
+    return path;
+}
+
+TEST(eval__a_foreign_file_takes_its_model_from_the_config)
+{
+    const char *weights = foreign_weights();
+    struct said s = attnbench("eval %s", weights);
+    CHECK_INT(s.code, 2);
+    CHECK_CONTAINS(s.err, "foreign.safetensors: ");
+    CHECK_CONTAINS(s.err, "--data CONFIG");
+    s = attnbench("eval %s --data %s/config.json --json", weights, trained());
+    CHECK_INT(s.code, 0);
+    double own = json_value_of(attnbench("eval %s/last.safetensors --json", trained()).out, "loss");
+    CHECK(json_value_of(s.out, "loss") == own);
+}
+
+TEST(eval__weights_of_another_token_count_are_refused)
+{
+    const char *config = test_text("%s/other.json", test_directory());
+    CHECK_INT(attnbench("config %s/config.json --set model.image_size=16 > %s", trained(), config)
+                  .code, 0);
+    struct said s = attnbench("eval %s --data %s", foreign_weights(), config);
+    CHECK_INT(s.code, 2);
+    CHECK_INT(count_of(s.err, "\n"), 1);
+    CHECK_CONTAINS(s.err, "attn.align.weight");
+}
+
+TEST(eval__text_shows_each_class)
+{
+    struct said s = attnbench("eval %s/last.safetensors", trained());
+    CHECK_INT(s.code, 0);
+    CHECK_CONTAINS(s.out, "top-1 ");
+    CHECK_CONTAINS(s.out, "\n3 ");
+    CHECK(!strstr(s.out, "nan"));
+}
