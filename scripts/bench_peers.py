@@ -228,6 +228,8 @@ def measure(row, options, kernel):
             say("  %d %-16s %s" % (number + 1, name, "%.1f img/s" % last["img_per_sec"]
                                    if "img_per_sec" in last
                                    else "%.0f GFLOP/s" % last["gflops_per_sec"]))
+    if len({last[0]["params"] for last in results.values() if last and "params" in last[0]}) > 1:
+        raise Failed("%s: the sides' models differ in their number of parameters" % row[1])
     out = {"name": row[0], "title": row[1], "config": row[2], "mode": row[3], "batch": row[4],
            "threads": options.threads, "date": today(), "commit": commit(), "trials": row_trials,
            "failed": failures,

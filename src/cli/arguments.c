@@ -150,8 +150,8 @@ int arguments_values(const struct arguments *a, const char *name, const char **l
     return count;
 }
 
-enum status arguments_int(const struct arguments *a, const char *name, int least, int most, int *out,
-                          struct error *err)
+enum status arguments_int(const struct arguments *a, const char *name, int least, int most,
+                          int *out, struct error *err)
 {
     const char *text = arguments_value(a, name);
     if (!text)

@@ -19,10 +19,10 @@ struct arguments {
 };
 
 /* Splits argv[2..] for the command: `--name value`, `--name=value`, `--` before operands that start
- * with a dash. ERR_INPUT "OPTION: WHAT (HINT)" for unknown, repeated and incomplete options and for too
- * few or too many operands. Freed with arguments_free, after failures too. */
-MUST_USE enum status arguments_parse(struct arguments *a, const struct command *command, char **argv,
-                                     struct error *err);
+ * with a dash. ERR_INPUT "OPTION: WHAT (HINT)" for unknown, repeated and incomplete options and for
+ * too few or too many operands. Freed with arguments_free, after failures too. */
+MUST_USE enum status arguments_parse(struct arguments *a, const struct command *command,
+                                     char **argv, struct error *err);
 void arguments_free(struct arguments *a);
 
 bool arguments_has(const struct arguments *a, const char *name);
@@ -37,7 +37,8 @@ int arguments_values(const struct arguments *a, const char *name, const char **l
 MUST_USE enum status arguments_int(const struct arguments *a, const char *name, int least, int most,
                                    int *out, struct error *err);
 
-/* The command line as one text, words quoted where a shell needs it; malloc'd, NULL without memory. */
+/* The command line as one text, words quoted where a shell needs it; malloc'd, NULL without
+ * memory. */
 char *arguments_line(const struct arguments *a);
 
 #endif

@@ -1,5 +1,6 @@
-/* command.h - a subcommand: a file in cli/ that defines `const struct command NAME_command`, and the
- * line COMMAND(NAME) in commands.def. Help, usage errors and option parsing come from the struct. */
+/* command.h - a subcommand: a file in cli/ that defines `const struct command NAME_command`, and
+ * the line COMMAND(NAME) in commands.def. Help, usage errors and option parsing come from the
+ * struct. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
@@ -21,7 +22,7 @@ struct command_option {
 /* Shared by the commands that have them. */
 #define OPTION_JSON {"--json", NULL, false, "print one JSON object and nothing else"}
 #define OPTION_SET                                                                                 \
-    {"--set", "PATH=VALUE", true, "override a value of the config, as in train.epochs=3; repeatable"}
+    {"--set", "PATH=VALUE", true, "override a value of the config: train.epochs=3; repeatable"}
 #define OPTION_THREADS                                                                             \
     {"--threads", "N", false, "threads to compute with (default: the cores this process may use)"}
 

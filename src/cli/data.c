@@ -39,8 +39,8 @@ static enum status count_classes(struct summary *s, struct error *err)
     return OK;
 }
 
-/* Mean and deviation of each channel of the training records, pixels scaled to 0..1. Sums of bytes and
- * of their squares are exact. */
+/* Mean and deviation of each channel of the training records, pixels scaled to 0..1. Sums of bytes
+ * and of their squares are exact. */
 static enum status measure(struct summary *s, struct error *err)
 {
     const struct part *train = &s->splits.train;
@@ -90,7 +90,8 @@ static enum status summarize(struct summary *s, struct error *err)
     return status ? status : measure(s, err);
 }
 
-/* --- results ------------------------------------------------------------------------------------ */
+/* --- results
+ * ------------------------------------------------------------------------------------ */
 
 /* Notes of all sets that were opened, each once. */
 static const char *note_of(const struct summary *s, int i)

@@ -66,7 +66,7 @@ enum status datasource_open(struct datasource *d, const char *path, const struct
         return status;
     if (kind == SOURCE_CHECKPOINT)
         return error_set(err, ERR_INPUT,
-                         "%s: a checkpoint does not say where data lies (name a config or a folder)",
+                         "%s: a checkpoint does not say where data lies (name a config or folder)",
                          path);
     int format = kind == SOURCE_DIRECTORY ? dataset_format_detect(path) : -1;
     if (format >= 0)

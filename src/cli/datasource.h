@@ -1,5 +1,5 @@
-/* datasource.h - operands that name labelled images: a config, the directory of a run, or a folder of
- * data files. */
+/* datasource.h - operands that name labelled images: a config, the directory of a run, or a folder
+ * of data files. */
 #ifndef CLI_DATASOURCE_H
 #define CLI_DATASOURCE_H
 
@@ -15,9 +15,9 @@ struct datasource {
     struct arena memory;
 };
 
-/* Opens the operand `path`. For a folder, its format is told by the files, and all else is taken from
- * `like` (the experiment a model was trained by; NULL: defaults), its normalisation resolved first.
- * ERR_INPUT where nothing known lies there. Freed with datasource_free. */
+/* Opens the operand `path`. For a folder, its format is told by the files, and all else is taken
+ * from `like` (the experiment a model was trained by; NULL: defaults), its normalisation resolved
+ * first. ERR_INPUT where nothing known lies there. Freed with datasource_free. */
 MUST_USE enum status datasource_open(struct datasource *d, const char *path,
                                      const struct experiment *like, struct error *err);
 void datasource_free(struct datasource *d);

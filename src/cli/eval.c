@@ -20,7 +20,7 @@ static const unsigned split_bits[] = {SPLITS_VAL, SPLITS_TEST, SPLITS_TRAIN};
 struct eval {
     const struct arguments *a;
     const char *checkpoint;
-    struct experiment own;    /* of the checkpoint's metadata; own.config is NULL for a foreign file */
+    struct experiment own;    /* of the checkpoint; own.config is NULL for a foreign file */
     struct datasource data;
     const struct experiment *model; /* the one whose model is used */
     struct network *network;
@@ -31,7 +31,8 @@ struct eval {
     struct evaluation result;
 };
 
-/* --- where model and data come from -------------------------------------------------------------- */
+/* --- where model and data come from
+ * -------------------------------------------------------------- */
 
 /* config.json beside the checkpoint, where --data is not given; malloc'd. */
 static enum status data_path(char **path, const struct eval *e, struct error *err)
@@ -63,7 +64,8 @@ static enum status open_sources(struct eval *e, struct error *err)
         return error_set(err, ERR_INPUT, "%s: a directory (name a checkpoint in it, as in %s/%s)",
                          e->checkpoint, e->checkpoint, "best.safetensors");
     struct error foreign;
-    enum status own = source_experiment(&e->own, SOURCE_CHECKPOINT, e->checkpoint, NULL, 0, &foreign);
+    enum status own =
+        source_experiment(&e->own, SOURCE_CHECKPOINT, e->checkpoint, NULL, 0, &foreign);
     if (own && (own == ERR_MEMORY || !arguments_has(e->a, "--data")))
         return error_set(err, own, "%s", foreign.text);
     char *path;
@@ -149,7 +151,8 @@ static enum status compare_classes(const struct eval *e, struct error *err)
     return status;
 }
 
-/* --- running ------------------------------------------------------------------------------------ */
+/* --- running
+ * ------------------------------------------------------------------------------------ */
 
 static void put_row(void *context, size_t record, int label, const double *probabilities)
 {
@@ -221,7 +224,8 @@ static enum status run_network(struct eval *e, struct error *err)
     return status ? status : run_and_write(e, err);
 }
 
-/* --- results ------------------------------------------------------------------------------------ */
+/* --- results
+ * ------------------------------------------------------------------------------------ */
 
 static double percent(long long part, long long whole)
 {
@@ -325,7 +329,7 @@ static enum status run(const struct arguments *a, struct error *err)
 }
 
 static const struct command_option options_of_eval[] = {
-    {"--data", "CONFIG|PATH", false, "data to use (default: the config.json beside the checkpoint)"},
+    {"--data", "CONFIG|PATH", false, "data to use (default: config.json beside the checkpoint)"},
     {"--split", "PART", false, "val, test or train (default: test where there is one, else val)"},
     OPTION_JSON,
     {"--predictions", "FILE.csv", false, "write index, label, prediction and probabilities"},

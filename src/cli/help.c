@@ -28,7 +28,8 @@ void help_show_all(bool on_stderr)
             ATTNBENCH_VERSION);
     for (int i = 0; command_at(i); i++)
         fprintf(to, "  %-10s %s\n", command_at(i)->name, command_at(i)->summary);
-    fprintf(to, "\nattnbench help COMMAND, or attnbench COMMAND --help, shows options and an example.\n");
+    fprintf(to, "\nattnbench help COMMAND, or attnbench COMMAND --help, shows options and an "
+                "example.\n");
 }
 
 void help_show(const struct command *command)

@@ -1,5 +1,5 @@
-/* interrupt.h - SIGINT and SIGTERM. They end a command at once, unless it watches for them: then the
- * first one only sets a flag, and the second one ends the program. */
+/* interrupt.h - SIGINT and SIGTERM. They end a command at once, unless it watches for them: then
+ * the first one only sets a flag, and the second one ends the program. */
 #ifndef CLI_INTERRUPT_H
 #define CLI_INTERRUPT_H
 

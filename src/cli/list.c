@@ -12,7 +12,8 @@
 #include "models/model.h"
 #include "optim/optimizer.h"
 
-/* --- what can be listed: kinds, and datasets as kinds -------------------------------------------- */
+/* --- what can be listed: kinds, and datasets as kinds
+ * -------------------------------------------- */
 
 static const struct kind *dataset_kinds(int i)
 {
@@ -39,7 +40,8 @@ static const struct list lists[] = {
 
 enum { LISTS = sizeof lists / sizeof lists[0] };
 
-/* --- JSON --------------------------------------------------------------------------------------- */
+/* --- JSON
+ * --------------------------------------------------------------------------------------- */
 
 static bool put_kind(struct json *j, const struct list *list, const struct kind *kind)
 {
@@ -78,7 +80,8 @@ static enum status list_json(const struct list *list, struct error *err)
     return status;
 }
 
-/* --- text --------------------------------------------------------------------------------------- */
+/* --- text
+ * --------------------------------------------------------------------------------------- */
 
 /* Options from their JSON description, so that both forms of the list say the same. */
 static enum status put_options(const struct field *fields, struct error *err)

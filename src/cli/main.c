@@ -1,5 +1,5 @@
-/* main.c - finds the command, runs it, and turns its status into a message and an exit code:
- * 0 done; 1 failed while running; 2 wrong usage, config or input; 130, 143 after SIGINT, SIGTERM. */
+/* main.c - finds the command, runs it, and turns its status into a message and an exit code: 0
+ * done; 1 failed while running; 2 wrong usage, config or input; 130, 143 after SIGINT, SIGTERM. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -34,7 +34,8 @@ static bool is_coloured(void)
 
 enum { LINE_SIZE = 2304 };
 
-/* Text may hold pieces of hostile files: what a terminal could take for a command is not passed on. */
+/* Text may hold pieces of hostile files: what a terminal could take for a command is not passed
+ * on. */
 static const char *cleaned(char line[LINE_SIZE], const char *text)
 {
     size_t at = 0;

@@ -36,7 +36,8 @@ static void add(struct line *l, const char *format, ...)
                           gap, "", field);
 }
 
-const char *progress_line(char text[PROGRESS_LINE_SIZE], const struct train_progress *p, int columns)
+const char *progress_line(char text[PROGRESS_LINE_SIZE], const struct train_progress *p,
+                          int columns)
 {
     char number[OUTPUT_NUMBER_SIZE];
     struct line l = {.text = text, .columns = columns};

@@ -1,5 +1,5 @@
-/* progress.h - how a training run shows itself on stderr: one line redrawn on a terminal, cut to its
- * width; else one plain line an epoch. */
+/* progress.h - how a training run shows itself on stderr: one line redrawn on a terminal, cut to
+ * its width; else one plain line an epoch. */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
@@ -21,7 +21,8 @@ void progress_say(void *context, const char *line);
 /* Ends an open line. Called before anything else is written. */
 void progress_end(struct progress *p);
 
-/* Writes the fields of p into text, as many as fit `columns` whole, in the order of their weight. */
+/* Writes the fields of p into text, as many as fit `columns` whole, in the order of their
+ * weight. */
 enum { PROGRESS_LINE_SIZE = 512 };
 const char *progress_line(char text[PROGRESS_LINE_SIZE], const struct train_progress *p,
                           int columns);

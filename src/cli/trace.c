@@ -14,7 +14,8 @@ static enum status need(const struct arguments *a, const char *name, const char 
     *out = arguments_value(a, name);
     if (*out)
         return OK;
-    return error_set(err, ERR_INPUT, "%s: missing (attnbench trace needs %s %s)", name, name, value);
+    return error_set(err, ERR_INPUT, "%s: missing (attnbench trace needs %s %s)", name, name,
+                     value);
 }
 
 static enum status run(const struct arguments *a, struct error *err)
@@ -23,7 +24,8 @@ static enum status run(const struct arguments *a, struct error *err)
     enum source kind;
     char *note = NULL;
     struct trace_options options = {
-        .gradients = arguments_has(a, "--grad"), .noise = arguments_has(a, "--train"), .note = &note,
+        .gradients = arguments_has(a, "--grad"), .noise = arguments_has(a, "--train"),
+        .note = &note,
     };
     enum status status = need(a, "--input", "IN.safetensors", &options.input, err);
     if (!status)

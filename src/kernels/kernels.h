@@ -17,11 +17,15 @@
 /* --- choice of the instruction set ------------------------------------------------------------ */
 
 /* Picks the kernels for this CPU, or the lower level that ATTNBENCH_ISA names (portable, avx2,
- * avx512). Called once at the start, before any thread. ERR_INPUT for a name that is unknown or a
- * level that this CPU lacks. */
+ * avx512, avx512+bf16, amx). Called once at the start, before any thread. ERR_INPUT for a name that
+ * is unknown or a level that this CPU lacks. The levels with bf16 products of their own are tried on
+ * small products first and passed over where they err. */
 MUST_USE enum status kernels_init(struct error *err);
 
-const char *kernels_isa(void); /* "portable", "avx2", "avx512" */
+const char *kernels_isa(void); /* "portable", "avx2", "avx512", "avx512+bf16", "amx" */
+
+/* A sentence on a level that failed its trial and is not used, or NULL. */
+const char *kernels_isa_note(void);
 
 /* Sets flush-to-zero for the calling thread: denormals cost a hundredfold. */
 void kernels_thread_init(void);
@@ -106,15 +110,40 @@ void kernel_cross_entropy_grad(struct vec dx, int beta, const real *p, const rea
 
 enum trans { PLAIN, TRANSPOSED };
 
-/* What is done to a product while it is in cache. */
+/* What is done to a product c (m, n) while it is in cache, in this order; what is NULL or false is
+ * left out. All of it is computed in real; only the stores round. */
 struct epilogue {
-    const real *bias; /* (n), added to every row; NULL: none */
+    const real *bias;    /* (n), added to every row */
+    bool gelu;           /* the exact form, as kernel_gelu */
+    struct vec before;   /* (m, n), with gelu: written, what went into it; may not be c */
+    const real *factor;  /* row r is multiplied by factor[r / period] */
+    size_t period;       /* at least 1 where there is a factor */
+    struct vec residual; /* (m, n), added; may be c where beta is 0 */
 };
 
 /* c = beta c + alpha op(a) op(b), then the epilogue (NULL: none). Row-major: op(a) is (m, k), op(b)
- * (k, n), c (m, n). m, n or k may be 0. The result of a call does not depend on other threads. */
+ * (k, n), c (m, n). m, n or k may be 0. Where a and b are both bf16 the level's bf16 instructions
+ * are used: products are exact and summed in real. A result depends on the arguments alone. */
 void kernel_gemm(struct vec c, int beta, double alpha, enum trans ta, struct vec a, enum trans tb,
                  struct vec b, int m, int n, int k, const struct epilogue *epilogue);
+
+/* A right operand (k, n) rounded to bf16, in the layout of the level in use. */
+struct packed {
+    const void *data; /* 64-byte aligned */
+    int k, n;
+};
+
+/* Bytes that kernel_pack writes for a (k, n) operand: at most twice those of k x n bf16 and a
+ * constant times k + n. */
+size_t kernel_packed_bytes(int k, int n);
+
+/* Packs op(b) (k, n), real or bf16, into `to`, which is 64-byte aligned. */
+void kernel_pack(void *to, enum trans tb, struct vec b, int k, int n);
+
+/* c = beta c + a b, then the epilogue (NULL: none). a: (m, b.k), bf16, or real and then rounded to
+ * bf16; sums are real. */
+void kernel_gemm_packed(struct vec c, int beta, struct vec a, struct packed b, int m,
+                        const struct epilogue *epilogue);
 
 /* BLAS in use, with its kernel: "OpenBLAS 0.3.21 SkylakeX", "portable loop". */
 const char *kernels_blas(void);

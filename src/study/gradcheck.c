@@ -69,7 +69,8 @@ static real *reals(struct check *c, size_t count)
     return list;
 }
 
-/* --- recording ---------------------------------------------------------------------------------- */
+/* --- recording
+ * ---------------------------------------------------------------------------------- */
 
 static struct tensor *contiguous(struct graph *g, struct tensor *t)
 {
@@ -138,7 +139,8 @@ static int slice_size(struct check *c)
     return g->input_count ? g->inputs[0]->shape.dim[0] : 1;
 }
 
-/* --- leaves ------------------------------------------------------------------------------------- */
+/* --- leaves
+ * ------------------------------------------------------------------------------------- */
 
 /* Shifts every value by up to `width`: initial zeros and ones would hide terms. */
 static void scatter(const char *name, real *value, size_t count, double width)
@@ -213,7 +215,8 @@ static bool prepare(struct check *c)
     return c->result->passed;
 }
 
-/* --- derivatives -------------------------------------------------------------------------------- */
+/* --- derivatives
+ * -------------------------------------------------------------------------------- */
 
 /* sum(r * y) with every leaf moved `step` along its direction. */
 static double value_at(struct check *c, double step)
@@ -284,7 +287,8 @@ static bool is_reached(const struct leaf *leaf)
     return false;
 }
 
-/* --- the block's former contents ----------------------------------------------------------------- */
+/* --- the block's former contents
+ * ----------------------------------------------------------------- */
 
 /* Output and gradients behind one another. */
 static real *snapshot(struct check *c, size_t *count)

@@ -37,7 +37,8 @@ static void merge(struct gradcheck *result, const struct gradcheck *part, const 
              *what ? ": " : "", part->note);
 }
 
-/* --- ops ---------------------------------------------------------------------------------------- */
+/* --- ops
+ * ---------------------------------------------------------------------------------------- */
 
 static struct tensor *build_op(struct graph *g, const void *context)
 {
@@ -59,7 +60,8 @@ static void check_op(struct gradcheck *result, const struct op *op)
     merge(result, &part, "with two readers of its inputs");
 }
 
-/* --- attention variants ------------------------------------------------------------------------- */
+/* --- attention variants
+ * ------------------------------------------------------------------------- */
 
 struct variant_case {
     struct choice attention;
@@ -105,8 +107,8 @@ static void check_options(struct gradcheck *result, const struct choice *attenti
     }
 }
 
-/* Sets a field to its n-th value other than the default; false past the last one, and where the field
- * has no list of values. */
+/* Sets a field to its n-th value other than the default; false past the last one, and where the
+ * field has no list of values. */
 static bool vary(void *options, const struct field *f, int n, char text[64])
 {
     unsigned char *at = (unsigned char *)options + f->offset;

@@ -46,7 +46,8 @@ static enum status activation_bytes(size_t *bytes, struct params *params,
     return OK;
 }
 
-/* --- which part of the model a name belongs to -------------------------------------------------- */
+/* --- which part of the model a name belongs to
+ * -------------------------------------------------- */
 
 /* The component "attn" of a dotted name, or NULL. */
 static const char *find_attention(const char *name)
@@ -149,7 +150,8 @@ static enum status add_up(struct info *info, const struct graph *g, struct error
     return OK;
 }
 
-/* --- the same model with standard attention ------------------------------------------------------ */
+/* --- the same model with standard attention
+ * ------------------------------------------------------ */
 
 static const struct field *attention_field(const struct field *fields)
 {
@@ -167,7 +169,8 @@ static const struct kind *standard_kind(void)
     return NULL;
 }
 
-/* Counts what the mixers would have with standard attention; 0 for models that have no such choice. */
+/* Counts what the mixers would have with standard attention; 0 for models that have no such
+ * choice. */
 static enum status count_standard(struct info *info, const struct experiment *x, struct error *err)
 {
     const struct kind *model = x->model.kind, *standard = standard_kind();

@@ -15,7 +15,7 @@ struct info_layer {
 struct info {
     size_t params;              /* without buffers */
     size_t params_attention;    /* of the mixers, with their projections */
-    size_t params_standard;     /* the same with "standard" attention; 0 where that does not apply */
+    size_t params_standard;     /* the same with "standard" attention; 0 where it does not apply */
     double macs;                /* of one image, forward */
     double macs_attention;      /* of the mixers, with their projections */
     double macs_attention_core; /* of the mixers, without them */
@@ -27,10 +27,10 @@ struct info {
     struct params list;         /* names, shapes and flags; no values */
 };
 
-/* Parameters are counted exactly, multiply-adds as the ops count them: products and convolutions, and
- * what the cost row of a variant's paper counts. Activation bytes are values, gradients and scratch
- * of a batch as planned, without inputs and parameters. ERR_SHAPE, ERR_INPUT where the model cannot be
- * recorded. Freed with info_free. */
+/* Parameters are counted exactly, multiply-adds as the ops count them: products and convolutions,
+ * and what the cost row of a variant's paper counts. Activation bytes are values, gradients and
+ * scratch of a batch as planned, without inputs and parameters. ERR_SHAPE, ERR_INPUT where the
+ * model cannot be recorded. Freed with info_free. */
 MUST_USE enum status info_create(struct info *info, const struct experiment *x, struct error *err);
 void info_free(struct info *info);
 

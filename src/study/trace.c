@@ -1,4 +1,5 @@
-/* trace.c - reads a batch, records the model for it as one slice, runs it, writes what was named. */
+/* trace.c - reads a batch, records the model for it as one slice, runs it, writes what was
+ * named. */
 #include "study/trace.h"
 
 #include <stdio.h>
@@ -27,7 +28,8 @@ struct trace {
     int out_count;
 };
 
-/* --- input -------------------------------------------------------------------------------------- */
+/* --- input
+ * -------------------------------------------------------------------------------------- */
 
 static enum status read_reals(real **out, const struct st_tensor *t, struct error *err)
 {
@@ -107,7 +109,8 @@ static enum status read_tensors(struct trace *t, const struct st_file *file, str
     if (!x)
         return error_set(err, ERR_INPUT, "has no tensor x");
     if (x->rank < 1 || x->shape[0] < 1 || x->shape[0] > MAX_BATCH)
-        return error_set(err, ERR_INPUT, "x: its first axis, the batch, is not in 1..%d", MAX_BATCH);
+        return error_set(err, ERR_INPUT, "x: its first axis, the batch, is not in 1..%d",
+                         MAX_BATCH);
     t->batch = (int)x->shape[0];
     struct shape want = SHAPE(t->batch, t->shape.channels, t->shape.height, t->shape.width);
     enum status status = check_shape(x, &want, err);
@@ -133,7 +136,8 @@ static enum status read_input(struct trace *t, struct error *err)
     return status;
 }
 
-/* --- the graph ---------------------------------------------------------------------------------- */
+/* --- the graph
+ * ---------------------------------------------------------------------------------- */
 
 static enum status record(struct trace *t, struct error *err)
 {
@@ -165,7 +169,8 @@ static enum status record(struct trace *t, struct error *err)
     return graph_plan(g, err);
 }
 
-/* Copies weights from the checkpoint into params, by way of a network, which knows how to read one. */
+/* Copies weights from the checkpoint into params, by way of a network, which knows how to read
+ * one. */
 static enum status load_weights(struct trace *t, struct error *err)
 {
     struct network *n;
@@ -185,7 +190,8 @@ static enum status load_weights(struct trace *t, struct error *err)
     return status;
 }
 
-/* --- output ------------------------------------------------------------------------------------- */
+/* --- output
+ * ------------------------------------------------------------------------------------- */
 
 /* Adds a tensor to what is written; returns its memory, or NULL. */
 static real *add_output(struct trace *t, const char *prefix, const char *name,

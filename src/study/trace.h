@@ -5,7 +5,7 @@
 #include "train/experiment.h"
 
 struct trace_options {
-    const char *input;      /* safetensors: x (B, C, H, W) normalised; y (B) labels or dlogits (B, classes) */
+    const char *input;      /* safetensors: x (B, C, H, W); y (B) or dlogits (B, classes) */
     const char *output;     /* safetensors, F64 in the double build */
     const char *checkpoint; /* weights; NULL: initial values from the seed */
     bool gradients;         /* of x and of every parameter */

@@ -23,6 +23,8 @@ static void redirect(const char *path, int fd)
 }
 
 static struct running start(const char *format, va_list args)
+    __attribute__((format(printf, 1, 0)));
+static struct running start(const char *format, va_list args)
 {
     char line[8192];
     int at = snprintf(line, sizeof line, "exec '%s' ", test_program());
@@ -134,10 +136,11 @@ const char *small_config(const char *more)
 {
     return text_file(
         "small.json",
-        test_text("{\"data\": {\"format\": \"synthetic\", \"train_count\": 96, \"test_count\": 32,\n"
-                  "          \"validation\": {\"holdout\": 32}},\n"
-                  " \"model\": {\"name\": \"vit\", \"image_size\": 8, \"channels\": 1, \"classes\": 4,\n"
-                  "           \"patch_size\": 4, \"dim\": 8, \"depth\": 2, \"heads\": 2,\n"
+        test_text("{\"data\": {\"format\": \"synthetic\", \"train_count\": 96,\n"
+                  "          \"test_count\": 32, \"validation\": {\"holdout\": 32}},\n"
+                  " \"model\": {\"name\": \"vit\", \"image_size\": 8, \"channels\": 1,\n"
+                  "           \"classes\": 4, \"patch_size\": 4, \"dim\": 8,\n"
+                  "           \"depth\": 2, \"heads\": 2,\n"
                   "           \"attention\": \"super\"},\n"
                   " \"train\": {\"epochs\": 2, \"batch_size\": 16,\n"
                   "           \"schedule\": {\"name\": \"cosine\", \"warmup_epochs\": 1}%s%s}}\n",

@@ -37,7 +37,8 @@ int count_of(const char *text, const char *part);
 /* The number behind "key": in JSON text; NAN where there is none. */
 double json_value_of(const char *text, const char *key);
 
-/* A config that trains on synthetic data in a moment; `more` stands behind its own keys of "train". */
+/* A config that trains on synthetic data in a moment; `more` stands behind its own keys of
+ * "train". */
 const char *small_config(const char *more);
 
 #endif

@@ -44,11 +44,11 @@ TEST(eval__json_agrees_with_the_test_event_of_the_run)
 
 TEST(eval__parts_are_those_of_the_run)
 {
-    CHECK_INT(json_value_of(attnbench("eval %s/last.safetensors --json --split val", trained()).out,
-                            "n"), 32);
-    CHECK_INT(json_value_of(attnbench("eval %s/last.safetensors --json --split train", trained()).out,
-                            "n"), 64);
-    struct said s = attnbench("eval %s/last.safetensors --split best", trained());
+    struct said s = attnbench("eval %s/last.safetensors --json --split val", trained());
+    CHECK_INT(json_value_of(s.out, "n"), 32);
+    s = attnbench("eval %s/last.safetensors --json --split train", trained());
+    CHECK_INT(json_value_of(s.out, "n"), 64);
+    s = attnbench("eval %s/last.safetensors --split best", trained());
     CHECK_INT(s.code, 2);
     CHECK_CONTAINS(s.err, "--split: \"best\"");
 }
@@ -89,7 +89,8 @@ TEST(eval__predictions_that_cannot_be_written_are_an_error)
     struct said s = attnbench("eval %s/last.safetensors --predictions /dev/full", trained());
     CHECK_INT(s.code, 1);
     CHECK_CONTAINS(s.err, "/dev/full");
-    s = attnbench("eval %s/last.safetensors --predictions %s/no/p.csv", trained(), test_directory());
+    s = attnbench("eval %s/last.safetensors --predictions %s/no/p.csv", trained(),
+                  test_directory());
     CHECK(s.code == 1 || s.code == 2);
     CHECK_CONTAINS(s.err, "no/p.csv");
 }

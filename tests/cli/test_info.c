@@ -23,7 +23,7 @@ static double number(const struct json_value *object, const char *key)
 
 struct preset {
     const char *name;
-    double params, macs; /* params as timm counts them; macs: projections, MLP, q k^T, weights v, head */
+    double params, macs; /* params as timm counts them; macs as below */
 };
 
 /* 12 blocks of (12 N D^2 + 2 N^2 D), 196 patches of 768 values times D, 1000 classes times D. */
@@ -119,7 +119,8 @@ TEST(info__warns_where_super_is_larger_than_standard)
 
 TEST(info__reads_no_data)
 {
-    const char *config = text_file("c.json", "{\"data\": {\"format\": \"mnist\", \"path\": \"no\"}}");
+    const char *config =
+        text_file("c.json", "{\"data\": {\"format\": \"mnist\", \"path\": \"no\"}}");
     struct said s = attnbench("info %s", config);
     CHECK_INT(s.code, 0);
     CHECK_CONTAINS(s.out, "blocks.5.attn.qkv ");

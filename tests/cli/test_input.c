@@ -1,5 +1,5 @@
-/* test_input.c - what bad configs, data and checkpoints get: one clear error, exit code 2, and no output
- * directory. */
+/* test_input.c - what bad configs, data and checkpoints get: one clear error, exit code 2, and no
+ * output directory. */
 #include "test.h"
 
 #include <stdio.h>
@@ -37,7 +37,8 @@ static const struct bad_config bad_configs[] = {
     {"{\"train\": {\"batch_size\": 1e300}}", "train.batch_size: ", "1e"},
     {"{\"train\": {\"optimizer\": {\"name\": \"adam\"}}}", "train.optimizer", "\"adamw\""},
     {"{\"train\": {\"optimizer\": {\"name\": \"sgd\", \"betas\": [0.9, 0.99]}}}", "betas", "adamw"},
-    {"{\"train\": {\"schedule\": {\"name\": \"cosine\", \"warmup_epochs\": 10}}}", "warmup_epochs", "10"},
+    {"{\"train\": {\"schedule\": {\"name\": \"cosine\", \"warmup_epochs\": 10}}}", "warmup_epochs",
+     "10"},
     {"{\"model\": {\"dim\": 63}}", "model.dim: ", "heads 4"},
     {"{\"model\": {\"patch_size\": 5}}", "model.patch_size: ", "28"},
     {"{\"model\": {\"dim\": 1073741824}}", "model.dim: ", "65536"},
@@ -65,7 +66,8 @@ TEST(input__bad_configs_name_file_path_and_hint_and_leave_nothing)
 TEST(input__a_setting_is_checked_like_a_file)
 {
     const char *config = small_config("");
-    check_refused(attnbench("config %s --set train.epoch=3", config), "--set: train.epoch", "epochs");
+    check_refused(attnbench("config %s --set train.epoch=3", config), "--set: train.epoch",
+                  "epochs");
     check_refused(attnbench("config %s --set train.epochs=three", config), "train.epochs", "three");
     check_refused(attnbench("config %s --set epochs", config), "--set", "epochs");
 }

@@ -66,8 +66,8 @@ TEST(progress__an_epoch_without_validation_shows_none)
     CHECK(!strstr(text, "nan"));
 }
 
-/* Runs the arguments with stderr on a new terminal of `columns`, to end with `code`; what appeared on
- * the terminal. */
+/* Runs the arguments with stderr on a new terminal of `columns`, to end with `code`; what appeared
+ * on the terminal. */
 static const char *on_terminal(int columns, const char *arguments, int code)
 {
     int master = posix_openpt(O_RDWR | O_NOCTTY);

@@ -20,7 +20,8 @@ static const char *input(const double *x, const int64_t *y, const double *dlogit
     struct error err;
     int count = 0;
     if (x)
-        tensors[count++] = (struct st_tensor){"x", DTYPE_F64, 4, {BATCH, 1, 8, 8}, BATCH * PIXELS, x};
+        tensors[count++] =
+            (struct st_tensor){"x", DTYPE_F64, 4, {BATCH, 1, 8, 8}, BATCH * PIXELS, x};
     if (y)
         tensors[count++] = (struct st_tensor){"y", DTYPE_I64, 1, {BATCH}, BATCH, y};
     if (dlogits)

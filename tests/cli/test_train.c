@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/real.h"
@@ -22,6 +24,16 @@ static bool same_file(const char *a, const char *b)
     if (y)
         fclose(y);
     return same;
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    CHECK(in && out);
+    for (int c; (c = fgetc(in)) != EOF;)
+        fputc(c, out);
+    fclose(in);
+    CHECK_INT(fclose(out), 0);
 }
 
 TEST(train__a_run_leaves_its_files_and_prints_its_result)
@@ -137,4 +149,41 @@ TEST(train__out_is_against_the_working_directory)
     free(here);
     CHECK_INT(s.code, 0);
     CHECK(path_exists(test_text("%s/here/run/summary.json", directory)));
+}
+
+TEST(train__goes_on_when_the_reader_of_its_log_has_gone)
+{
+    const char *run = test_text("%s/run", test_directory());
+    struct said s = attnbench("train %s --set train.epochs=5 --out %s 2>&1 | head -n 1",
+                              small_config(""), run);
+    CHECK_CONTAINS(s.out, "attnbench 0.");
+    const struct timespec pause = {0, 10 * 1000 * 1000};
+    const char *summary = test_text("%s/summary.json", run);
+    for (int i = 0; i < 3000 && !path_exists(summary); i++)
+        nanosleep(&pause, NULL);
+    CHECK(path_exists(summary));
+}
+
+/* A limit on the size of files stands for a full disk: writing fails in the same place. */
+TEST(train__a_full_disk_keeps_the_last_good_files)
+{
+    const char *config = small_config(""), *run = test_text("%s/run", test_directory());
+    const char *longer = test_text("%s/longer.json", test_directory());
+    CHECK_INT(attnbench("config %s --set train.epochs=40 > %s", config, longer).code, 0);
+    interrupt(longer, run, SIGINT, 130);
+    const char *state = test_text("%s/last.state.safetensors", run);
+    const char *copy = test_text("%s/copy", test_directory());
+    copy_file(state, copy);
+    struct rlimit usual, small;
+    CHECK_INT(getrlimit(RLIMIT_FSIZE, &usual), 0);
+    small = usual;
+    small.rlim_cur = 4096;
+    CHECK_INT(setrlimit(RLIMIT_FSIZE, &small), 0);
+    struct said s = attnbench("train %s", run);
+    CHECK_INT(setrlimit(RLIMIT_FSIZE, &usual), 0);
+    CHECK_INT(s.code, 1);
+    CHECK_CONTAINS(s.err, "attnbench: error: ");
+    CHECK_CONTAINS(s.err, " bytes could be written");
+    CHECK(same_file(state, copy));
+    CHECK_INT(attnbench("train %s --quiet", run).code, 0);
 }

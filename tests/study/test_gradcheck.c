@@ -1,4 +1,5 @@
-/* test_gradcheck.c - the gradient check finds what is wrong, and finds nothing wrong in what is there. */
+/* test_gradcheck.c - the gradient check finds what is wrong, and finds nothing wrong in what is
+ * there. */
 #include "test.h"
 
 #include <math.h>

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -29,6 +30,7 @@ static void fill_disk(void)
     size_t size = 0;
     CHECK_OK(file_read(&data, &size, last, (size_t)1 << 24, &err), err);
     CHECK_OK(file_write(test_text("%s.kept", last), data, size, &err), err);
+    free(data);
     limit_files(20000);
 }
 
