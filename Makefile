@@ -36,24 +36,29 @@ endif
 BASE_FLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L -Isrc $(WARNINGS) $(MODE) -fno-math-errno -fopenmp
 LIBRARIES := -lopenblas -lcjson -lz -lm -lpthread
 
-# src/kernels/isa_*.c are compiled once per instruction set, all others once. -std=c11 forbids gcc
-# to contract a * b + c; the sets that have the instruction may use it.
+# src/kernels/isa_*.c are compiled once per instruction set, all others once; product_SET.c for that
+# set alone. -std=c11 forbids gcc to contract a * b + c; the sets that have the instruction may use
+# it.
 ISAS := portable
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 ifeq ($(MACHINE) $(filter double,$(BUILD)),x86_64 )
 ISAS += avx2 avx512
 else
+ONE_ISA_SOURCES := $(wildcard src/kernels/product_*.c)
 KERNEL_FLAGS := -DISA_ONLY_PORTABLE
 endif
 ISA_portable := -DISA=portable
 ISA_avx2 := -DISA=avx2 -mavx2 -mfma -mf16c -ffp-contract=fast
-ISA_avx512 := -DISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c \
+AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c \
     -mprefer-vector-width=512 -ffp-contract=fast
+ISA_avx512 := -DISA=avx512 $(AVX512)
+ISA_avx512bf16 := $(AVX512) -mavx512bf16
+ISA_amx := $(AVX512) -mavx512bf16 -mamx-tile -mamx-bf16
 
 # --- what is built ------------------------------------------------------------------------------
 
 ISA_SOURCES := $(wildcard src/kernels/isa_*.c)
-SOURCES := $(filter-out $(ISA_SOURCES),$(wildcard src/*/*.c))
+SOURCES := $(filter-out $(ISA_SOURCES) $(ONE_ISA_SOURCES),$(wildcard src/*/*.c))
 MAIN_OBJECT := $(O)/cli/main.o
 LIB_OBJECTS := $(filter-out $(MAIN_OBJECT),$(SOURCES:src/%.c=$(O)/%.o)) \
     $(foreach isa,$(ISAS),$(ISA_SOURCES:src/%.c=$(O)/%.$(isa).o))
@@ -84,10 +89,11 @@ programs_of = $(foreach t,$(TEST_SOURCES),$(if $(filter $(2:%=tests/%/),$(dir $t
     $(patsubst $(O)/%,build/$(1)/%,$(call test_program,$t))))
 
 # The flags of one object; kernels have some of their own.
-isa_of = $(patsubst .%,%,$(suffix $(basename $(1))))
+isa_of = $(patsubst product_%,%,$(filter product_%,$(basename $(notdir $(1))))) \
+    $(patsubst .%,%,$(suffix $(basename $(1))))
 flags_of = $(BASE_FLAGS) $(if $(filter $(O)/tests/%,$(1)),-Itests) \
-    $(if $(filter $(O)/kernels/%,$(1)),$(KERNEL_FLAGS)) $(ISA_$(call isa_of,$(1))) \
-    $(CPPFLAGS) $(CFLAGS)
+    $(if $(filter $(O)/kernels/%,$(1)),$(KERNEL_FLAGS)) \
+    $(foreach isa,$(call isa_of,$(1)),$(ISA_$(isa))) $(CPPFLAGS) $(CFLAGS)
 link = $(CC) $(BASE_FLAGS) $(CFLAGS) $(LDFLAGS)
 
 .PHONY: all tests test test-quick layers bench-peers install clean help FORCE
@@ -136,7 +142,8 @@ $(foreach t,$(TEST_SOURCES),$(eval $(call test_rule,$t)))
 # Files that change when what they hold changes: other flags or another compiler make everything
 # again, an object that came or went makes the library again.
 $(O)/flags: TEXT = $(CC) $(shell $(CC) --version | head -n 1) $(BASE_FLAGS) $(LIBRARIES) \
-    $(KERNEL_FLAGS) $(foreach isa,$(ISAS),$(ISA_$(isa))) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(LDLIBS)
+    $(KERNEL_FLAGS) $(foreach isa,$(ISAS) avx512bf16 amx,$(ISA_$(isa))) $(CPPFLAGS) $(CFLAGS) \
+    $(LDFLAGS) $(LDLIBS)
 $(O)/objects: TEXT = $(LIB_OBJECTS)
 $(O)/flags $(O)/objects: FORCE
 	@mkdir -p $(@D)

@@ -1,10 +1,10 @@
-"""attnbench and PyTorch side by side: processes in alternation, on the same threads.
+"""attnbench, PyTorch and onnxruntime side by side: processes in alternation, on the same threads.
 
-Each measurement is a process of its own: `attnbench bench`, bench_torch.py, and `attnbench bench
---ceiling` for what plain products reach in the same run. Both sides start from an environment
-without settings for BLAS and OpenMP. Short trials give PyTorch the fastest that there is for it on
-each row: OpenBLAS's kernel, its pthread or OpenMP build, vector code for AVX-512, compiled
-inference. The tables show medians and spread over the rounds.
+Each measurement is a process of its own: `attnbench bench`, bench_torch.py, in inference
+bench_onnx.js, and `attnbench bench --ceiling` for what plain products reach in the same run. All
+sides start from an environment without settings for BLAS and OpenMP. Short trials give PyTorch the
+fastest that there is for it on each row: OpenBLAS's kernel, its pthread or OpenMP build, vector
+code for AVX-512, compiled inference. The tables show medians and spread over the rounds.
 """
 
 import argparse
@@ -22,6 +22,8 @@ import bench_tables
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAM = os.path.join(ROOT, "build/release/attnbench")
 PEER = os.path.join(ROOT, "scripts/bench_torch.py")
+ONNX_PEER = os.path.join(ROOT, "scripts/bench_onnx.js")
+NODE_PATH = os.environ.get("NODE_PATH") or os.path.join(ROOT, "build/node/node_modules")
 LIBRARIES = "/usr/lib/%s-linux-gnu" % platform.machine()
 AVX512_KERNELS = ("SkylakeX", "Cooperlake", "SapphireRapids")
 
@@ -70,22 +72,69 @@ def config_path(config):
     return os.path.join(ROOT, "configs/bench/%s.json" % config)
 
 
-def run_attnbench(row, options, precision, threads, *more):
+def attnbench(row, threads, seconds, *more):
     _, _, config, mode, batch = row
     return run([PROGRAM, "bench", config_path(config), "--mode", mode, "--batch", str(batch),
-                "--threads", str(threads), "--seconds", str(options.seconds),
-                "--set", "train.precision=%s" % precision, "--json", *more])
+                "--threads", str(threads), "--seconds", str(seconds), "--json", *more])
+
+
+def run_attnbench(row, options, precision, threads):
+    return attnbench(row, threads, options.seconds, "--set", "train.precision=%s" % precision)
+
+
+def run_ceiling(row, options):
+    """Of both precisions, each in the time of one side."""
+    return attnbench(row, options.threads, 2 * options.seconds, "--ceiling")
+
+
+def effective_config(config):
+    """The config with all its defaults, in a file that is there as long as it is open."""
+    file = tempfile.NamedTemporaryFile("w", suffix=".json")
+    json.dump(run([PROGRAM, "config", config_path(config)]), file)
+    file.flush()
+    return file
 
 
 def run_torch(row, options, choice, seconds):
     _, _, config, mode, batch = row
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(run([PROGRAM, "config", config_path(config)]), file)
-        file.flush()
-        return run([sys.executable, PEER, "--config", file.name, "--mode", mode,
-                    "--batch", str(batch), "--threads", str(options.threads),
-                    "--seconds", str(seconds), "--form", choice["form"]],
-                   torch_environment(choice, options.threads))
+    with effective_config(config) as file:
+        result = run([sys.executable, PEER, "--config", file.name, "--mode", mode,
+                      "--batch", str(batch), "--threads", str(options.threads),
+                      "--seconds", str(seconds), "--form", choice["form"]],
+                     torch_environment(choice, options.threads))
+    return {**result, "kernel": choice["kernel"]}
+
+
+def run_onnx(row, options, model):
+    size = model["size"]
+    result = run(["node", ONNX_PEER, model["file"].name, str(row[4]), str(size["channels"]),
+                  str(size["image_size"]), str(options.threads), str(options.seconds)],
+                 {"NODE_PATH": NODE_PATH})
+    return {**result, "params": model["params"]}
+
+
+def export_onnx(row, options):
+    """PyTorch's model in a temporary ONNX file, with its sizes."""
+    _, _, config, _, batch = row
+    file = tempfile.NamedTemporaryFile(suffix=".onnx")
+    with effective_config(config) as text:
+        with open(text.name) as content:
+            size = json.load(content)["model"]
+        done = run([sys.executable, PEER, "--config", text.name, "--batch", str(batch),
+                    "--threads", str(options.threads), "--onnx", file.name])
+    return {"file": file, "size": size, "params": done["params"]}
+
+
+def onnx_missing():
+    """Why onnxruntime cannot run here, or None."""
+    try:
+        run(["node", "-e", "require('onnxruntime-node'); console.log('{}')"],
+            {"NODE_PATH": NODE_PATH})
+    except FileNotFoundError:
+        return "node is not installed"
+    except Failed:
+        return "onnxruntime-node cannot be loaded from %s" % NODE_PATH
+    return None
 
 
 def torch_environment(choice, threads):
@@ -187,10 +236,16 @@ def summarize(results):
            "peak_rss_bytes": max(result["peak_rss_bytes"] for result in results)}
     if "gflops_per_sec" in last:
         out["gflops_per_sec"] = summary(results, "gflops_per_sec")
-    for key in ("blas", "isa", "capability", "form", "adamw", "params", "macs", "slice", "lanes"):
+    for key in ("blas", "kernel", "isa", "capability", "form", "adamw", "params", "macs", "slice",
+                "lanes", "onnxruntime"):
         if key in last:
             out[key] = last[key]
     return out
+
+
+def ceiling_summary(results, precision):
+    return {key: summary([result[precision] for result in results], key)
+            for key in ("gflops_per_sec", "gflops_per_sec_one_thread")}
 
 
 def prepare(row, options, kernel):
@@ -206,12 +261,22 @@ def prepare(row, options, kernel):
             failures["pytorch " + precision] = trials[precision][-1]["failed"]
         sides["attnbench " + precision] = lambda precision=precision: run_attnbench(
             row, options, precision, options.threads)
-    sides["ceiling"] = lambda: run_attnbench(row, options, "fp32", options.threads, "--ceiling")
+    sides["ceiling"] = lambda: run_ceiling(row, options)
+    if row[3] == "infer" and "fp32" in options.precisions:
+        sides["onnxruntime fp32"] = None
+        try:
+            reason = onnx_missing()
+            if reason:
+                raise Failed(reason)
+            model = export_onnx(row, options)
+            sides["onnxruntime fp32"] = lambda: run_onnx(row, options, model)
+        except Failed as reason:
+            failures["onnxruntime fp32"] = str(reason)
     return sides, trials, failures
 
 
 def measure(row, options, kernel):
-    """All rounds of one row: attnbench, ceiling, PyTorch, attnbench, ceiling, PyTorch, ..."""
+    """All rounds of one row: attnbench, ceiling, PyTorch, and again."""
     say(row[1])
     sides, row_trials, failures = prepare(row, options, kernel)
     results = {name: [] for name in sorted(sides)}
@@ -227,7 +292,7 @@ def measure(row, options, kernel):
             last = results[name][-1]
             say("  %d %-16s %s" % (number + 1, name, "%.1f img/s" % last["img_per_sec"]
                                    if "img_per_sec" in last
-                                   else "%.0f GFLOP/s" % last["gflops_per_sec"]))
+                                   else "%.0f GFLOP/s" % last["fp32"]["gflops_per_sec"]))
     if len({last[0]["params"] for last in results.values() if last and "params" in last[0]}) > 1:
         raise Failed("%s: the sides' models differ in their number of parameters" % row[1])
     out = {"name": row[0], "title": row[1], "config": row[2], "mode": row[3], "batch": row[4],
@@ -236,8 +301,8 @@ def measure(row, options, kernel):
            "sides": {name: summarize(list_) for name, list_ in results.items()
                      if list_ and name not in failures and name != "ceiling"}}
     if "ceiling" not in failures:
-        out["ceiling"] = {key: summary(results["ceiling"], key)
-                          for key in ("gflops_per_sec", "gflops_per_sec_one_thread")}
+        out["ceiling"] = {precision: ceiling_summary(results["ceiling"], precision)
+                          for precision in options.precisions}
     return out
 
 
@@ -247,7 +312,7 @@ def measure_scaling(options):
     say("%s, 1 and %d threads" % (row[1], options.threads))
     ours, products = {1: [], options.threads: []}, []
     for number in range(options.rounds):
-        products.append(run_attnbench(row, options, "fp32", options.threads, "--ceiling"))
+        products.append(run_ceiling(row, options))
         for threads, results in ours.items():
             results.append(run_attnbench(row, options, "fp32", threads))
             say("  %d %d thread%s %.1f img/s" % (number + 1, threads, "s"[:threads - 1],
@@ -255,8 +320,7 @@ def measure_scaling(options):
     return {"title": row[1], "threads": options.threads, "date": today(),
             "img_per_sec_one_thread": summary(ours[1], "img_per_sec"),
             "img_per_sec": summary(ours[options.threads], "img_per_sec"),
-            "gflops_per_sec_one_thread": summary(products, "gflops_per_sec_one_thread"),
-            "gflops_per_sec": summary(products, "gflops_per_sec")}
+            **ceiling_summary(products, "fp32")}
 
 
 # --- the machine ----------------------------------------------------------------------------------
@@ -317,12 +381,12 @@ def parse():
                         help="of each side (default: all cores)")
     parser.add_argument("--precisions", default="fp32,bf16", help="default: fp32,bf16")
     parser.add_argument("--quick", action="store_true",
-                        help="one small row, one short round; prints the tables, writes nothing")
+                        help="two small rows, one short round; prints the tables, writes nothing")
     parser.add_argument("--tables", action="store_true",
                         help="measure nothing, make the tables anew from docs/performance.json")
     options = parser.parse_args()
     if options.quick:
-        options.rows, options.rounds, options.seconds = "train_vit_28", 1, 1
+        options.rows, options.rounds, options.seconds = "train_vit_28,infer_vit_tiny_1", 1, 1
     options.rows = options.rows.split(",")
     options.precisions = options.precisions.split(",")
     if set(options.rows) - set(names) or set(options.precisions) - {"fp32", "bf16"}:

@@ -61,19 +61,27 @@ def megabytes(row, side):
     return row["sides"][side]["peak_rss_bytes"] / 1e6 if side in row["sides"] else None
 
 
-def share(row):
-    """Of the sgemm rate at the model's own product shapes, over the whole step, in fp32."""
-    side = row["sides"].get("attnbench fp32")
-    if not side or "ceiling" not in row:
+def ceiling(row, precision):
+    """The rate of the model's own products alone."""
+    found = row.get("ceiling", {}).get(precision)
+    return found and found["gflops_per_sec"]
+
+
+def share(row, precision):
+    """What a whole step of attnbench reaches of that rate."""
+    side, products = row["sides"].get("attnbench " + precision), ceiling(row, precision)
+    if not side or not products:
         return "–"
-    return "%.0f %%" % (100 * side["gflops_per_sec"]["median"] /
-                        row["ceiling"]["gflops_per_sec"]["median"])
+    return "%.0f %%" % (100 * side["gflops_per_sec"]["median"] / products["median"])
+
+
+def kernel_text(kernel):
+    return " ".join("%s=%s" % pair for pair in sorted(kernel.items()))
 
 
 def choice_text(choice):
-    kernel = " ".join("%s=%s" % pair for pair in sorted(choice["kernel"].items()))
     return ", ".join(filter(None, (
-        kernel, choice["build"] and "OpenBLAS's %s build" % choice["build"],
+        kernel_text(choice["kernel"]), choice["build"] and "OpenBLAS's %s build" % choice["build"],
         choice["capability"] and "ATEN_CPU_CAPABILITY=%s" % choice["capability"], choice["form"])))
 
 
@@ -98,11 +106,26 @@ def speed(record):
     rows = []
     for row in record["rows"]:
         ours, theirs = rate(row, "attnbench fp32"), rate(row, "pytorch fp32")
-        ceiling = row["ceiling"]["gflops_per_sec"] if "ceiling" in row else None
         rows.append((row["title"], str(row["threads"]), spread(ours), spread(theirs),
-                     ratio(ours, theirs), spread(ceiling), share(row)))
+                     ratio(ours, theirs), spread(ceiling(row, "fp32")), share(row, "fp32")))
     return ["### Images a second, fp32", ""] + table(
-        ("work", "threads", "attnbench", "PyTorch", "ratio", "sgemm, GFLOP/s", "share of it"), rows)
+        ("work", "threads", "attnbench", "PyTorch", "ratio", "products, GFLOP/s", "share of it"),
+        rows)
+
+
+def speed_onnx(record):
+    rows = []
+    for row in record["rows"]:
+        side = "onnxruntime fp32"
+        if side not in row["sides"] and side not in row["failed"]:
+            continue
+        ours, theirs = rate(row, "attnbench fp32"), rate(row, side)
+        rows.append((row["title"], spread(ours), row["failed"].get(side) or spread(theirs),
+                     ratio(ours, theirs)))
+    if not rows:
+        return []
+    return ["### Images a second beside onnxruntime, fp32", ""] + table(
+        ("work", "attnbench", "onnxruntime", "ratio"), rows)
 
 
 def speed_bf16(record):
@@ -111,11 +134,13 @@ def speed_bf16(record):
         ours, theirs = rate(row, "attnbench bf16"), rate(row, "pytorch bf16")
         if ours or theirs:
             rows.append((row["title"], spread(ours), spread(theirs), ratio(ours, theirs),
-                         ratio(ours, rate(row, "attnbench fp32"))))
+                         ratio(ours, rate(row, "attnbench fp32")), spread(ceiling(row, "bf16")),
+                         share(row, "bf16")))
     if not rows:
         return []
     return ["### Images a second, bf16", ""] + table(
-        ("work", "attnbench", "PyTorch", "ratio", "attnbench against its fp32"), rows)
+        ("work", "attnbench", "PyTorch", "ratio", "attnbench against its fp32",
+         "products, GFLOP/s", "share of it"), rows)
 
 
 def memory(record):
@@ -123,7 +148,8 @@ def memory(record):
     for row in record["rows"]:
         theirs = megabytes(row, "pytorch fp32")
         cells = [row["title"]]
-        for side in ("attnbench fp32", "attnbench bf16", "pytorch fp32", "pytorch bf16"):
+        for side in ("attnbench fp32", "attnbench bf16", "pytorch fp32", "pytorch bf16",
+                     "onnxruntime fp32"):
             ours = megabytes(row, side)
             text = "–" if ours is None else "%.0f" % ours
             if ours and theirs and side.startswith("attnbench"):
@@ -132,7 +158,8 @@ def memory(record):
         rows.append(cells)
     return ["### Peak memory of the process, MB", "",
             "In brackets: against PyTorch's in fp32.", ""] + table(
-        ("work", "attnbench fp32", "attnbench bf16", "PyTorch fp32", "PyTorch bf16"), rows)
+        ("work", "attnbench fp32", "attnbench bf16", "PyTorch fp32", "PyTorch bf16",
+         "onnxruntime fp32"), rows)
 
 
 def scaling(record):
@@ -156,7 +183,12 @@ def settings(record):
     for row in record["rows"]:
         for side in sorted(row["sides"]):
             s = row["sides"][side]
-            detail = [s["blas"], s.get("isa") or "ATen " + s["capability"], s.get("form", "")]
+            detail = [s.get("blas"), kernel_text(s.get("kernel", {})), s.get("isa"),
+                      s.get("form")]
+            if "capability" in s:
+                detail.append("ATen " + s["capability"])
+            if "onnxruntime" in s:
+                detail.append("onnxruntime-node " + s["onnxruntime"])
             if "adamw" in s:
                 detail.append("AdamW " + s["adamw"])
             rows.append((row["title"], side, ", ".join(filter(None, detail))))
@@ -169,7 +201,7 @@ def settings(record):
 
 def lines(record):
     out = about(record)
-    for section in (speed, speed_bf16, memory, scaling, settings):
+    for section in (speed, speed_bf16, speed_onnx, memory, scaling, settings):
         out += section(record)
     return out
 

@@ -187,13 +187,26 @@ def sgemm():
     return {"gflops_per_sec": 2 * 1024 ** 3 / quantile(times, 0.5) / 1e9}
 
 
-def measure(options):
+def make_model(options):
+    """The model of the config, and images for it."""
     with open(options.config) as file:
         config = json.load(file)["model"]
     torch.manual_seed(1)
-    model = VisionTransformer(config)
     size = (options.batch, config["channels"], config["image_size"], config["image_size"])
-    x, y = torch.randn(size), torch.randint(config["classes"], (options.batch,))
+    return VisionTransformer(config), torch.randn(size), config["classes"]
+
+
+def export(options):
+    """Writes the model as ONNX for bench_onnx.js, with inputs of this batch size."""
+    model, x, _ = make_model(options)
+    torch.onnx.export(model.eval(), x, options.onnx, opset_version=17, input_names=["x"],
+                      output_names=["logits"])
+    return {"params": sum(parameter.numel() for parameter in model.parameters())}
+
+
+def measure(options):
+    model, x, classes = make_model(options)
+    y = torch.randint(classes, (options.batch,))
     result = {"mode": options.mode, "batch": options.batch, "form": options.form,
               "params": sum(parameter.numel() for parameter in model.parameters())}
     if options.mode == "train":
@@ -219,10 +232,11 @@ def main():
     parser.add_argument("--form", choices=("eager", "autocast", "jit", "weights in bf16"),
                         default="eager")
     parser.add_argument("--sgemm", action="store_true", help="a plain product, not the model")
+    parser.add_argument("--onnx", metavar="FILE", help="measure nothing, write the model there")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.set_flush_denormal(True)
-    result = sgemm() if options.sgemm else measure(options)
+    result = sgemm() if options.sgemm else export(options) if options.onnx else measure(options)
     result.update(threads=options.threads, torch=torch.__version__, blas=blas(),
                   capability=capability(), peak_rss_bytes=peak_rss_bytes())
     json.dump(result, sys.stdout)

@@ -57,8 +57,3 @@ double attn_scale(const struct attn_site *s)
 {
     return 1 / sqrt((double)s->D / s->H);
 }
-
-int attn_patches(const struct attn_site *s)
-{
-    return s->grid[0] * s->grid[1];
-}

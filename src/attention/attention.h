@@ -37,7 +37,8 @@ struct attn_variant {
     double (*macs)(const void *options, const struct attn_site *s);
 };
 
-/* The i-th variant as a kind for configs; kind->impl is its struct attn_variant. */
+/* The i-th variant as a kind for configs; kind->impl is its struct attn_variant. The first one is
+ * what others are compared with. */
 const struct kind *attn_kinds(int i);
 
 /* Records the chosen variant under the scope `name`; its output is traced under that name. */
@@ -51,8 +52,5 @@ double attn_macs(const struct choice *attention, const struct attn_site *s);
 
 /* 1 / sqrt(D / H) */
 double attn_scale(const struct attn_site *s);
-
-/* Tokens that are patches. */
-int attn_patches(const struct attn_site *s);
 
 #endif

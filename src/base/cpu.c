@@ -1,11 +1,10 @@
-/* cpu.c - affinity, cgroup quotas and CPUID. */
+/* cpu.c - affinity, quotas and CPUID. */
 #define _GNU_SOURCE /* sched_getaffinity, syscall */
 #include "base/cpu.h"
 
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,125 +13,28 @@
 #include <sys/syscall.h>
 #endif
 
-enum { PATH_SIZE = 4096 };
-
-/* Up to two numbers from the first line of a file, -1 for each that is not there ("max", a v1 file
- * without quota). */
-static void read_numbers(const char *directory, const char *name, long long number[2])
-{
-    number[0] = number[1] = -1;
-    char path[PATH_SIZE];
-    int length = snprintf(path, sizeof path, "%s/%s", directory, name);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return;
-    char line[128];
-    if (fgets(line, sizeof line, file)) {
-        char *rest = line;
-        for (int i = 0; i < 2; i++) {
-            char *end;
-            long long value = strtoll(rest, &end, 10);
-            if (end == rest)
-                break;
-            number[i] = value;
-            rest = end;
-        }
-    }
-    fclose(file);
-}
+#include "base/cgroup.h"
 
 /* Cores that one directory of a hierarchy grants, 0 for no limit. */
-static int quota_of(const char *directory, bool is_v2)
+static double quota_of(const char *directory, bool is_v2)
 {
     long long number[2], period[2];
     if (is_v2) {
-        read_numbers(directory, "cpu.max", number);
+        cgroup_numbers(directory, "cpu.max", number);
     } else {
-        read_numbers(directory, "cpu.cfs_quota_us", number);
-        read_numbers(directory, "cpu.cfs_period_us", period);
+        cgroup_numbers(directory, "cpu.cfs_quota_us", number);
+        cgroup_numbers(directory, "cpu.cfs_period_us", period);
         number[1] = period[0];
     }
     if (number[0] <= 0 || number[1] <= 0)
         return 0;
     long long cores = (number[0] - 1) / number[1] + 1;
-    return cores < 1 << 20 ? (int)cores : 0;
-}
-
-/* The least quota of ROOT/GROUP and the groups above it: each of them binds. In a container the
- * path may be the host's, of which only the upper end is to be seen. */
-static int least_quota(const char *root, const char *group, bool is_v2)
-{
-    char path[PATH_SIZE];
-    int length = snprintf(path, sizeof path, "%s%s", root, group);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return 0;
-    int least = 0;
-    size_t end = strlen(root);
-    for (;;) {
-        int cores = quota_of(path, is_v2);
-        if (cores && (!least || cores < least))
-            least = cores;
-        char *slash = strrchr(path + end, '/');
-        if (!slash)
-            return least;
-        *slash = 0;
-    }
-}
-
-static bool lists_cpu(const char *controllers)
-{
-    for (const char *at = controllers; *at;) {
-        size_t length = strcspn(at, ",");
-        if (length == 3 && strncmp(at, "cpu", 3) == 0)
-            return true;
-        at += length + (at[length] == ',');
-    }
-    return false;
-}
-
-/* One line "NUMBER:CONTROLLERS:GROUP"; version 2 has the number 0 and no controllers. */
-static int cores_of_line(const char *root, char *line)
-{
-    char *controllers = strchr(line, ':');
-    char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-    if (!group)
-        return 0;
-    *controllers++ = 0;
-    *group++ = 0;
-    if (strcmp(line, "0") == 0 && !*controllers)
-        return least_quota(root, group, true);
-    if (!lists_cpu(controllers))
-        return 0;
-    char hierarchy[PATH_SIZE];
-    int length = snprintf(hierarchy, sizeof hierarchy, "%s/%s", root, controllers);
-    int cores =
-        length > 0 && (size_t)length < sizeof hierarchy ? least_quota(hierarchy, group, false) : 0;
-    if (!cores) { /* where cpu and cpuacct are mounted together, "cpu" is a link or the only name */
-        length = snprintf(hierarchy, sizeof hierarchy, "%s/cpu", root);
-        if (length > 0 && (size_t)length < sizeof hierarchy)
-            cores = least_quota(hierarchy, group, false);
-    }
-    return cores;
+    return cores < 1 << 20 ? (double)cores : 0;
 }
 
 int cpu_cgroup_cores(const char *root, const char *membership)
 {
-    int least = 0;
-    while (*membership) {
-        size_t length = strcspn(membership, "\n");
-        char line[PATH_SIZE];
-        if (length < sizeof line) {
-            memcpy(line, membership, length);
-            line[length] = 0;
-            int cores = cores_of_line(root, line);
-            if (cores && (!least || cores < least))
-                least = cores;
-        }
-        membership += length + (membership[length] == '\n');
-    }
-    return least;
+    return (int)cgroup_least(root, membership, "cpu", quota_of);
 }
 
 int cpu_cores(void)
@@ -144,13 +46,8 @@ int cpu_cores(void)
     else /* more CPUs than cpu_set_t has room for */
         cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
 
-    char membership[8192];
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    size_t length = file ? fread(membership, 1, sizeof membership - 1, file) : 0;
-    membership[length] = 0;
-    if (file)
-        fclose(file);
-    int quota = cpu_cgroup_cores("/sys/fs/cgroup", membership);
+    char membership[CGROUP_TEXT_SIZE];
+    int quota = cpu_cgroup_cores(CGROUP_ROOT, cgroup_membership(membership));
     if (quota && quota < cores)
         cores = quota;
     return cores > 0 ? cores : 1;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/document.h"
+#include "config/config.h"
 
 static const struct command_option *find_option(const struct command *command, const char *word,
                                                 size_t length)

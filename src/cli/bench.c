@@ -15,24 +15,6 @@
 
 /* --- what is asked for ------------------------------------------------------------------------ */
 
-static enum status load(struct experiment *x, enum source *kind, const struct arguments *a,
-                        struct error *err)
-{
-    enum status status = source_kind(kind, a->operands[0], err);
-    if (status)
-        return status;
-    int count = arguments_values(a, "--set", NULL, 0);
-    if (*kind == SOURCE_CHECKPOINT && count)
-        return error_set(err, ERR_INPUT, "--set: not with a checkpoint");
-    const char **settings = calloc((size_t)count + 1, sizeof *settings);
-    if (!settings)
-        return error_memory(err, ((size_t)count + 1) * sizeof *settings);
-    arguments_values(a, "--set", settings, count);
-    status = source_experiment(x, *kind, a->operands[0], settings, count, err);
-    free(settings);
-    return status;
-}
-
 static enum status read_mode(enum network_mode *mode, const struct arguments *a, struct error *err)
 {
     const char *text = arguments_value(a, "--mode");
@@ -81,13 +63,15 @@ static const char *mode_name(enum network_mode mode)
     return mode == NETWORK_TRAIN ? "train" : "infer";
 }
 
-static void put_head(struct json *j, const struct bench_options *o, const struct experiment *x)
+/* precision: NULL where the answer holds several. */
+static void put_head(struct json *j, const struct bench_options *o, const char *precision)
 {
     json_object(j, NULL);
     json_string(j, "mode", mode_name(o->mode));
     json_int(j, "batch", o->batch);
     json_int(j, "threads", o->threads);
-    json_string(j, "precision", start_precision(x));
+    if (precision)
+        json_string(j, "precision", precision);
     json_string(j, "isa", kernels_isa());
     json_string(j, "blas", kernels_blas());
 }
@@ -135,7 +119,7 @@ static enum status bench_json(const struct bench *b, const struct bench_options 
     struct json *j = json_create();
     if (!j)
         return error_memory(err, 0);
-    put_head(j, o, x);
+    put_head(j, o, precision_name(x));
     json_number(j, "img_per_sec", b->batch / b->step.median);
     json_number(j, "img_per_sec_best", b->batch / b->step.best);
     json_object(j, "step_ms");
@@ -209,19 +193,16 @@ static void bench_text(const struct bench *b, const struct bench_options *o)
         profile_text(b, o);
 }
 
-static enum status ceiling_json(const struct ceiling *c, const struct bench_options *o,
-                                const struct experiment *x, struct error *err)
+/* One member for each precision, named after it. */
+static void ceiling_json(struct json *j, const struct ceiling *c, const char *precision)
 {
-    struct json *j = json_create();
-    if (!j)
-        return error_memory(err, 0);
-    put_head(j, o, x);
+    json_object(j, precision);
     json_number(j, "gflops_per_sec", 1e-9 * c->flops_per_second);
     json_number(j, "gflops_per_sec_one_thread", 1e-9 * c->flops_per_second_alone);
     json_number(j, "share_of_macs", c->share);
     json_array(j, "products");
     for (int i = 0; i < c->count; i++) {
-        const struct product *p = &c->products[i];
+        const struct ceiling_product *p = &c->products[i];
         json_object(j, NULL);
         json_int(j, "m", p->m);
         json_int(j, "n", p->n);
@@ -232,21 +213,22 @@ static enum status ceiling_json(const struct ceiling *c, const struct bench_opti
         json_end(j);
     }
     json_end(j);
-    return put_end(j, err);
+    json_end(j);
 }
 
-static void ceiling_text(const struct ceiling *c, const struct bench_options *o)
+static void ceiling_text(const struct ceiling *c, const char *precision, int threads)
 {
     char all[OUTPUT_NUMBER_SIZE], alone[OUTPUT_NUMBER_SIZE];
-    printf("%5s %5s %5s %10s %16s %16s\n", "m", "n", "k", "a step", "all threads", "one thread");
+    printf("%s\n%5s %5s %5s %10s %16s %16s\n", precision, "m", "n", "k", "a step", "all threads",
+           "one thread");
     for (int i = 0; i < c->count; i++) {
-        const struct product *p = &c->products[i];
+        const struct ceiling_product *p = &c->products[i];
         printf("%5d %5d %5d %10.0f %10sFLOP/s %10sFLOP/s\n", p->m, p->n, p->k, p->count,
                output_amount(all, p->flops_per_second),
                output_amount(alone, p->flops_per_second_alone));
     }
     printf("weighted by FLOPs: %sFLOP/s on %d thread%s, %sFLOP/s on one\n",
-           output_amount(all, c->flops_per_second), o->threads, o->threads > 1 ? "s" : "",
+           output_amount(all, c->flops_per_second), threads, threads > 1 ? "s" : "",
            output_amount(alone, c->flops_per_second_alone));
 }
 
@@ -267,19 +249,42 @@ static enum status run_bench(const struct arguments *a, const struct bench_optio
     return status;
 }
 
-static enum status run_ceiling(const struct arguments *a, const struct bench_options *o,
-                               const struct experiment *x, struct error *err)
+/* In one precision; j is NULL for text. */
+static enum status measure_ceiling(struct json *j, const struct bench_options *o,
+                                   const struct experiment *x, double seconds, struct error *err)
 {
     struct ceiling c;
     enum status status = ceiling_list(&c, x, o->mode, o->batch, err);
     if (status)
         return status;
-    status = ceiling_measure(&c, o->batch, o->threads, o->seconds, err);
-    if (!status && arguments_has(a, "--json"))
-        status = ceiling_json(&c, o, x, err);
+    status = ceiling_measure(&c, o->batch, o->threads, seconds, err);
+    if (!status && j)
+        ceiling_json(j, &c, precision_name(x));
     else if (!status)
-        ceiling_text(&c, o);
+        ceiling_text(&c, precision_name(x), o->threads);
     ceiling_free(&c);
+    return status;
+}
+
+/* In fp32 and bf16, whatever the config says: what one gains over the other is of interest too. */
+static enum status run_ceiling(const struct arguments *a, const struct bench_options *o,
+                               const struct experiment *x, struct error *err)
+{
+    int precisions = sizeof(real) == sizeof(float) ? 2 : 1;
+    struct json *j = arguments_has(a, "--json") ? json_create() : NULL;
+    if (arguments_has(a, "--json") && !j)
+        return error_memory(err, 0);
+    if (j)
+        put_head(j, o, NULL);
+    enum status status = OK;
+    for (int i = 0; i < precisions && !status; i++) {
+        struct experiment in = *x; /* borrows all that x owns */
+        in.train.precision = i ? PRECISION_BF16 : PRECISION_FP32;
+        status = measure_ceiling(j, o, &in, o->seconds / precisions, err);
+    }
+    if (j && !status)
+        return put_end(j, err);
+    json_destroy(j);
     return status;
 }
 
@@ -288,15 +293,17 @@ static enum status run(const struct arguments *a, struct error *err)
     struct experiment x;
     struct bench_options o = {0};
     enum source kind;
-    char start[START_LINE_SIZE];
-    enum status status = load(&x, &kind, a, err);
+    struct start start;
+    enum status status = source_kind(&kind, a->operands[0], err);
+    if (!status)
+        status = source_load(&x, kind, a, NULL, err);
     if (status)
         return status;
     status = read_options(&o, a, &x, err);
     if (!status) {
         o.weights = kind == SOURCE_CHECKPOINT ? a->operands[0] : NULL;
-        output_note("%s", start_line(start, &x, o.threads));
-        start_warnings(o.threads);
+        start_fill(&start, &x, o.threads);
+        start_say(&start);
         status =
             arguments_has(a, "--ceiling") ? run_ceiling(a, &o, &x, err) : run_bench(a, &o, &x, err);
     }
@@ -310,7 +317,7 @@ static const struct command_option options_of_bench[] = {
     {"--seconds", "S", false, "how long to measure, after a warm-up (default: 5)"},
     OPTION_THREADS,
     {"--profile", NULL, false, "also time, FLOP/s and bytes/s of every kind of op"},
-    {"--ceiling", NULL, false, "measure the model's matrix products alone, not its steps"},
+    {"--ceiling", NULL, false, "measure the model's matrix products alone, in fp32 and bf16"},
     OPTION_SET,
     OPTION_JSON,
     OPTION_END,

@@ -7,19 +7,11 @@
 
 static enum status run(const struct arguments *a, struct error *err)
 {
-    int count = arguments_values(a, "--set", NULL, 0);
-    const char **settings = calloc((size_t)count + 1, sizeof *settings);
-    if (!settings)
-        return error_memory(err, ((size_t)count + 1) * sizeof *settings);
-    arguments_values(a, "--set", settings, count);
     struct experiment x;
     enum source kind;
     enum status status = source_kind(&kind, a->operands[0], err);
-    if (!status && kind == SOURCE_CHECKPOINT && count)
-        status = error_set(err, ERR_INPUT, "--set: not with a checkpoint");
     if (!status)
-        status = source_experiment(&x, kind, a->operands[0], settings, count, err);
-    free(settings);
+        status = source_load(&x, kind, a, NULL, err);
     if (status)
         return status;
     char *text = config_text(x.config);

@@ -93,7 +93,7 @@ static enum status summarize(struct summary *s, struct error *err)
 /* --- results
  * ------------------------------------------------------------------------------------ */
 
-/* Notes of all sets that were opened, each once. */
+/* The note on the i-th of the sets that were opened, or NULL. */
 static const char *note_of(const struct summary *s, int i)
 {
     const struct dataset *set = s->splits.sets[i];

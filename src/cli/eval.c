@@ -9,7 +9,7 @@
 #include "cli/datasource.h"
 #include "cli/output.h"
 #include "cli/source.h"
-#include "config/document.h"
+#include "config/config.h"
 #include "train/checkpoint.h"
 #include "train/evaluate.h"
 
@@ -170,10 +170,7 @@ static void put_row(void *context, size_t record, int label, const double *proba
 static enum status run_loader(struct eval *e, struct error *err)
 {
     struct loader *loader;
-    const struct loader_options options = {
-        .batch_size = e->model->train.batch_size, .seed = e->data.seed,
-        .workers = e->data.config->workers, .ahead = 2,
-    };
+    const struct loader_options options = experiment_loader(e->model, false);
     enum status status = loader_create(&loader, e->part->set, e->data.config, e->part->records,
                                        e->part->count, &options, err);
     if (status)
@@ -208,20 +205,27 @@ static enum status run_and_write(struct eval *e, struct error *err)
     return status;
 }
 
-static enum status run_network(struct eval *e, struct error *err)
+/* The model is planned before data is read: what is wrong with it shows at once. */
+static enum status create_network(struct eval *e, struct error *err)
 {
     int threads;
-    char *note = NULL;
     enum status status = source_threads(&threads, e->a, err);
-    if (!status)
-        status = network_create(&e->network, e->model, NETWORK_INFER, e->model->train.batch_size,
-                                threads, err);
-    if (!status)
-        status = checkpoint_load(e->network, e->checkpoint, &note, err);
+    if (status)
+        return status;
+    return network_create(&e->network, e->model, NETWORK_INFER, e->model->train.batch_size, threads,
+                          err);
+}
+
+static enum status load_weights(struct eval *e, struct error *err)
+{
+    char *note;
+    enum status status = checkpoint_load(&e->network->params, e->checkpoint, &note, err);
+    if (status)
+        return status;
     if (note)
         output_note("%s", note);
     free(note);
-    return status ? status : run_and_write(e, err);
+    return OK;
 }
 
 /* --- results
@@ -308,11 +312,15 @@ static enum status run(const struct arguments *a, struct error *err)
     struct eval e = {.a = a, .checkpoint = a->operands[0]};
     enum status status = open_sources(&e, err);
     if (!status)
+        status = create_network(&e, err);
+    if (!status)
+        status = load_weights(&e, err);
+    if (!status)
         status = open_part(&e, err);
     if (!status)
         status = compare_classes(&e, err);
     if (!status)
-        status = run_network(&e, err);
+        status = run_and_write(&e, err);
     if (!status) {
         if (arguments_has(a, "--json"))
             status = eval_json(&e, err);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/arguments.h"
-#include "config/document.h"
+#include "config/config.h"
 
 enum { MAX_NAMES = 256 };
 

@@ -28,6 +28,9 @@ static enum status info_json(const struct info *info, struct error *err)
     json_int(j, "batch", info->batch);
     json_int(j, "activation_bytes_train", (long long)info->activation_bytes_train);
     json_int(j, "activation_bytes_infer", (long long)info->activation_bytes_infer);
+    json_int(j, "threads", info->threads);
+    json_number(j, "memory_bytes_train", info->memory_bytes_train);
+    json_number(j, "memory_bytes_infer", info->memory_bytes_infer);
     json_int(j, "copies", info->copies);
     json_array(j, "parameters");
     for (int i = 0; i < info->list.count; i++) {
@@ -77,6 +80,9 @@ static void info_text(const struct info *info)
     printf("activations of a batch of %d   %sB to train, %sB to evaluate\n", info->batch,
            output_amount(b, (double)info->activation_bytes_train),
            output_amount(c, (double)info->activation_bytes_infer));
+    printf("memory on %d thread%s   %sB to train, %sB to evaluate\n", info->threads,
+           info->threads > 1 ? "s" : "", output_amount(b, info->memory_bytes_train),
+           output_amount(c, info->memory_bytes_infer));
     if (info->copies)
         printf("copies of strided inputs   %d\n", info->copies);
 }
@@ -86,12 +92,15 @@ static enum status run(const struct arguments *a, struct error *err)
     struct experiment x;
     struct info info;
     enum source kind;
-    enum status status = source_kind(&kind, a->operands[0], err);
+    int threads;
+    enum status status = source_threads(&threads, a, err);
+    if (!status)
+        status = source_kind(&kind, a->operands[0], err);
     if (!status)
         status = source_experiment(&x, kind, a->operands[0], NULL, 0, err);
     if (status)
         return status;
-    status = info_create(&info, &x, err);
+    status = info_create(&info, &x, threads, err);
     if (status) {
         experiment_free(&x);
         return status;
@@ -108,7 +117,7 @@ static enum status run(const struct arguments *a, struct error *err)
     return status;
 }
 
-static const struct command_option options_of_info[] = {OPTION_JSON, OPTION_END};
+static const struct command_option options_of_info[] = {OPTION_JSON, OPTION_THREADS, OPTION_END};
 
 const struct command info_command = {
     .name = "info", .summary = "parameters, multiply-adds and memory, layer by layer",
@@ -116,7 +125,9 @@ const struct command info_command = {
     .about =
         "Shows what a model consists of and costs, without reading data. MACs are\n"
         "multiply-adds of one image forward (FLOPs are twice as many); activations are those\n"
-        "of the config's batch. Also takes the directory of a run.\n",
+        "of the config's batch as one piece. Memory is by how much a process grows that\n"
+        "runs the config on these threads, images kept from data files apart. Also takes\n"
+        "the directory of a run.\n",
     .example = "  attnbench info configs/fashion_mnist_super.json\n",
     .run = run,
 };

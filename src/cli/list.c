@@ -7,7 +7,6 @@
 #include "cli/arguments.h"
 #include "cli/output.h"
 #include "config/config.h"
-#include "config/document.h"
 #include "data/dataset.h"
 #include "models/model.h"
 #include "optim/optimizer.h"

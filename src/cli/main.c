@@ -7,10 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "cli/arguments.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
-#include "config/document.h"
+#include "config/config.h"
 #include "kernels/kernels.h"
 
 #define COMMAND(name) extern const struct command name##_command;
@@ -106,7 +107,10 @@ static int exit_code(enum status status)
 int main(int argc, char **argv)
 {
     keep_standard_files();
-    kernels_blas_fix(argv);
+    bool changed = environment_limit_spinning();
+    kernels_blas_fix(argv); /* may run the program again; else we do, once: then nothing changes */
+    if (changed)
+        environment_run_again(argv);
     signal(SIGPIPE, SIG_DFL); /* a reader that has seen enough ends the program without a word */
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write that fails */
     interrupt_install();

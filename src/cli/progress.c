@@ -72,12 +72,8 @@ const char *progress_line(char text[PROGRESS_LINE_SIZE], const struct train_prog
 /* Said when training has begun: what is wrong with data or output is then the only message. */
 static void say_start(struct progress *p)
 {
-    if (!p->start)
-        return;
-    output_note("%s", p->start);
-    for (int i = 0; i < 2; i++)
-        if (p->warnings[i])
-            output_warning("%s", p->warnings[i]);
+    if (p->start)
+        start_say(p->start);
     p->start = NULL;
 }
 

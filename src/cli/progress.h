@@ -3,6 +3,7 @@
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
 
+#include "cli/start.h"
 #include "train/trainer.h"
 
 struct progress {
@@ -10,8 +11,7 @@ struct progress {
     bool terminal;     /* lines are redrawn */
     bool open;         /* a line without newline stands on the terminal */
     double drawn;      /* when it was last drawn, in seconds */
-    const char *start; /* the start line; said before the first other line, then NULL */
-    const char *warnings[2]; /* said behind it; NULL: none */
+    const struct start *start; /* said before the first other line, then NULL */
 };
 
 /* Callbacks for struct train_options; context is the struct progress. */

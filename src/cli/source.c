@@ -74,6 +74,23 @@ enum status source_experiment(struct experiment *x, enum source kind, const char
     return status;
 }
 
+enum status source_load(struct experiment *x, enum source kind, const struct arguments *a,
+                        const char *setting, struct error *err)
+{
+    int count = arguments_values(a, "--set", NULL, 0);
+    if (kind == SOURCE_CHECKPOINT && count)
+        return error_set(err, ERR_INPUT, "--set: not with a checkpoint");
+    const char **settings = calloc((size_t)count + 1, sizeof *settings);
+    if (!settings)
+        return error_memory(err, ((size_t)count + 1) * sizeof *settings);
+    arguments_values(a, "--set", settings, count);
+    if (setting)
+        settings[count++] = setting;
+    enum status status = source_experiment(x, kind, a->operands[0], settings, count, err);
+    free(settings);
+    return status;
+}
+
 struct model_shape source_shape(const struct experiment *x)
 {
     return model_of(&x->model)->shape(x->model.options);

@@ -8,29 +8,26 @@
 #include "cli/output.h"
 #include "kernels/kernels.h"
 
-const char *start_precision(const struct experiment *x)
-{
-    if (sizeof(real) == sizeof(double))
-        return "fp64";
-    return x->train.precision == PRECISION_BF16 ? "bf16" : "fp32";
-}
-
-const char *start_line(char text[START_LINE_SIZE], const struct experiment *x, int threads)
+void start_fill(struct start *s, const struct experiment *x, int threads)
 {
     char cpu[128];
     int cores = cpu_cores();
     cpu_name(cpu, sizeof cpu);
-    snprintf(text, START_LINE_SIZE, "attnbench %s, %s, %s, %s, %d thread%s on %d core%s, %s",
+    snprintf(s->line, sizeof s->line, "attnbench %s, %s, %s, %s, %d thread%s on %d core%s, %s",
              ATTNBENCH_VERSION, cpu, kernels_isa(), kernels_blas(), threads, threads > 1 ? "s" : "",
-             cores, cores > 1 ? "s" : "", start_precision(x));
-    return text;
+             cores, cores > 1 ? "s" : "", precision_name(x));
+    snprintf(s->crowded, sizeof s->crowded,
+             "--threads: %d threads on %d core%s slow each other down", threads, cores,
+             cores > 1 ? "s" : "");
+    s->notes[0] = kernels_isa_note();
+    s->notes[1] = kernels_blas_note();
+    s->notes[2] = threads > cores ? s->crowded : NULL;
 }
 
-void start_warnings(int threads)
+void start_say(const struct start *s)
 {
-    int cores = cpu_cores();
-    if (threads > cores)
-        output_warning("--threads: %d threads on %d cores slow each other down", threads, cores);
-    if (kernels_blas_note())
-        output_warning("%s", kernels_blas_note());
+    output_note("%s", s->line);
+    for (int i = 0; i < START_NOTES; i++)
+        if (s->notes[i])
+            output_warning("%s", s->notes[i]);
 }

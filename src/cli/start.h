@@ -4,15 +4,18 @@
 
 #include "train/experiment.h"
 
-enum { START_LINE_SIZE = 512 };
+enum { START_LINE_SIZE = 512, START_NOTES = 3 };
 
-/* Version, CPU, instruction set, BLAS with its kernel, threads, precision. Returns text. */
-const char *start_line(char text[START_LINE_SIZE], const struct experiment *x, int threads);
+struct start {
+    char line[START_LINE_SIZE];     /* version, CPU, instruction set, BLAS with its kernel, threads,
+                                     * precision */
+    const char *notes[START_NOTES]; /* what is slower than it could be; NULL: nothing */
+    char crowded[START_LINE_SIZE];  /* text of one of them */
+};
 
-/* "fp32", "bf16", or "fp64" in the double build. */
-const char *start_precision(const struct experiment *x);
+void start_fill(struct start *s, const struct experiment *x, int threads);
 
-/* On stderr: more threads than cores, a BLAS below the CPU's speed. */
-void start_warnings(int threads);
+/* The line and the notes, these as warnings, on stderr. */
+void start_say(const struct start *s);
 
 #endif

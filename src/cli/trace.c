@@ -25,6 +25,7 @@ static enum status run(const struct arguments *a, struct error *err)
     char *note = NULL;
     struct trace_options options = {
         .gradients = arguments_has(a, "--grad"), .noise = arguments_has(a, "--train"),
+        .fused = arguments_has(a, "--fused"),
         .note = &note,
     };
     enum status status = need(a, "--input", "IN.safetensors", &options.input, err);

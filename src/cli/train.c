@@ -4,16 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cpu.h"
-#include "base/version.h"
 #include "cli/arguments.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/source.h"
-#include "kernels/kernels.h"
-
-enum { START_SIZE = 512 };
 
 /* "output=..." as a setting, so that the effective config names the directory in use; malloc'd. */
 static char *output_setting(const char *directory)
@@ -50,45 +45,12 @@ static enum status load(struct experiment *x, const struct arguments *a, bool *r
         out = path;
         *resume = true;
     }
-    int count = arguments_values(a, "--set", NULL, 0);
-    const char **settings = calloc((size_t)count + 1, sizeof *settings);
     char *setting = out ? output_setting(out) : NULL;
-    if (!settings || (out && !setting)) {
-        status = error_memory(err, ((size_t)count + 1) * sizeof *settings);
-    } else {
-        arguments_values(a, "--set", settings, count);
-        if (setting)
-            settings[count++] = setting;
-        status = source_experiment(x, kind, path, settings, count, err);
-    }
-    free(settings);
+    if (out && !setting)
+        return error_memory(err, strlen(out));
+    status = source_load(x, kind, a, setting, err);
     free(setting);
     return status;
-}
-
-/* Version, CPU, instruction set, BLAS with its kernel, threads, precision. */
-static void start_line(char text[START_SIZE], const struct experiment *x, int threads)
-{
-    char cpu[128];
-    cpu_name(cpu, sizeof cpu);
-    const char *precision = sizeof(real) == sizeof(double)          ? "fp64"
-                            : x->train.precision == PRECISION_BF16 ? "bf16"
-                                                                    : "fp32";
-    int cores = cpu_cores();
-    snprintf(text, START_SIZE, "attnbench %s, %s, %s, %s, %d thread%s on %d core%s, %s",
-             ATTNBENCH_VERSION, cpu, kernels_isa(), kernels_blas(), threads, threads > 1 ? "s" : "",
-             cores, cores > 1 ? "s" : "", precision);
-}
-
-/* What is to be said where there are more threads than cores, or NULL. */
-static const char *crowded(char text[START_SIZE], int threads)
-{
-    int cores = cpu_cores();
-    if (threads <= cores)
-        return NULL;
-    snprintf(text, START_SIZE, "--threads: %d threads on %d core%s slow each other down", threads,
-             cores, cores > 1 ? "s" : "");
-    return text;
 }
 
 static void put_line(const char *name, double val, double test, const struct experiment *x)
@@ -118,7 +80,7 @@ static enum status run(const struct arguments *a, struct error *err)
     struct experiment x;
     bool resume = false;
     int threads;
-    char start[START_SIZE], warning[START_SIZE];
+    struct start start;
     char *line = NULL;
     enum status status = source_threads(&threads, a, err);
     if (!status)
@@ -135,10 +97,9 @@ static enum status run(const struct arguments *a, struct error *err)
         status = error_memory(err, 0);
         goto out;
     }
-    start_line(start, &x, threads);
+    start_fill(&start, &x, threads);
     struct progress progress = {
-        .quiet = arguments_has(a, "--quiet"), .terminal = output_is_terminal(), .start = start,
-        .warnings = {kernels_blas_note(), crowded(warning, threads)},
+        .quiet = arguments_has(a, "--quiet"), .terminal = output_is_terminal(), .start = &start,
     };
     signal(SIGPIPE, SIG_IGN); /* training goes on when the reader of its log has gone */
     struct train_result result;

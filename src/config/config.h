@@ -56,10 +56,20 @@ char *config_difference(const struct config *a, const struct config *b, const ch
 MUST_USE enum status config_defaults(const struct field *fields, void *out, struct arena *memory,
                                      struct error *err);
 
+/* Chooses `kind`, a plain one, with its defaults wherever the struct `options` has a choice among
+ * `kinds`; objects inside it are searched too. Adds the number of these choices to *count. */
+MUST_USE enum status config_set_choice(const struct field *fields, void *options, kind_list *kinds,
+                                       const struct kind *kind, struct arena *memory, int *count,
+                                       struct error *err);
+
 /* "FILE: json.path: " text of the problem found later at a value (a file that is missing, sizes
  * that do not fit): fills err with ERR_INPUT and where the value stands. */
 enum status config_error(const struct config *c, struct error *err, const char *json_path,
                          const char *format, ...) PRINTF_LIKE(4, 5);
+
+/* Appends " (nearest: "a"; one of "a", "b")" to err, for a name that is none of those (up to NULL).
+ */
+void config_hint_name(struct error *err, const char *name, const char *const *names);
 
 /* The options of `fields` as a JSON array [{"name","type","default","min","max","help"}], malloc'd,
  * NULL without memory. Type: int, real, bool, string, path, name, pair, reals, ints, strings,

@@ -70,6 +70,33 @@ const struct kind *config_plain_kind(kind_list *kinds, const struct kind *kind,
     return kind;
 }
 
+static enum status set_choice(struct choice *choice, const struct kind *kind,
+                              struct arena *memory, struct error *err)
+{
+    void *options = arena_alloc(memory, kind->size ? kind->size : 1);
+    if (!options)
+        return error_memory(err, kind->size);
+    *choice = (struct choice){kind, kind->name, options};
+    return kind->fields ? config_defaults(kind->fields, options, memory, err) : OK;
+}
+
+enum status config_set_choice(const struct field *fields, void *options, kind_list *kinds,
+                              const struct kind *kind, struct arena *memory, int *count,
+                              struct error *err)
+{
+    enum status status = OK;
+    for (const struct field *f = fields; f && f->type != FIELD_TYPE_END && !status; f++) {
+        void *at = (char *)options + f->offset;
+        if (f->type == FIELD_TYPE_OBJECT)
+            status = config_set_choice(f->fields, at, kinds, kind, memory, count, err);
+        if (f->type != FIELD_TYPE_CHOICE || f->kinds != kinds)
+            continue;
+        status = set_choice(at, kind, memory, err);
+        ++*count;
+    }
+    return status;
+}
+
 static const char *const type_names[] = {
     [FIELD_TYPE_INT] = "int",
     [FIELD_TYPE_SEED] = "int",

@@ -61,8 +61,7 @@ void config_hint_key(struct error *err, const char *key, const char *json_path,
                      const struct field *fields, const struct field *root,
                      const struct json_value *document);
 
-/* Append " (nearest: "a"; one of "a", "b")" for a name that is none of those. */
-void config_hint_name(struct error *err, const char *name, const char *const *names);
+/* config_hint_name for the names of kinds. */
 void config_hint_kind(struct error *err, const char *name, kind_list *kinds);
 
 #endif

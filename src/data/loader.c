@@ -106,6 +106,11 @@ static void *worker_run(void *argument)
     return NULL;
 }
 
+int loader_slots(const struct loader_options *options)
+{
+    return options->workers ? options->ahead + 1 : 1;
+}
+
 static enum status slot_init(struct slot *s, int capacity, size_t image_size, struct error *err)
 {
     size_t rows = (size_t)capacity;
@@ -125,7 +130,7 @@ static enum status loader_allocate(struct loader *l, const size_t *records, stru
 {
     size_t channels = (size_t)l->shape.channels;
     l->image_size = channels * (size_t)l->shape.height * (size_t)l->shape.width;
-    l->slot_count = l->options.workers ? (size_t)l->options.ahead + 1 : 1;
+    l->slot_count = (size_t)loader_slots(&l->options);
     l->worker_count = l->options.workers ? l->options.workers : 1;
     l->records = malloc((l->count + 1) * sizeof *l->records);
     l->order = malloc((l->count + 1) * sizeof *l->order);

@@ -28,6 +28,9 @@ struct loader_options {
     int ahead;   /* batches prepared ahead, at least 1 */
 };
 
+/* Batches that such a loader holds in memory. */
+int loader_slots(const struct loader_options *options);
+
 struct loader;
 
 /* `records` (count of them, copied) are the dataset's records that this loader serves. The dataset

@@ -14,6 +14,8 @@ struct graph *graph_create(struct params *params, const struct graph_options *op
     if (!g)
         return NULL;
     g->options = *options;
+    if (!g->options.type)
+        g->options.type = TYPE_REAL;
     g->params = params;
     arena_init(&g->memory);
     g->inert = arena_alloc(&g->memory, sizeof *g->inert);
@@ -34,6 +36,7 @@ void graph_free(struct graph *g)
     free(g->nodes);
     free(g->tensors);
     free(g->outputs);
+    free(g->steps);
     arena_free(&g->memory);
     free(g);
 }
@@ -209,14 +212,26 @@ struct tensor *graph_record(struct graph *g, const struct op *op, const void *op
             n->in[i] = graph_op_copy(g, in[i]);
     }
     op->infer(g, n);
-    if (g->error.status || !grow(g, &g->nodes, g->node_count, &g->node_capacity))
+    n->segment = g->segment;
+    if (g->error.status)
         return g->inert;
     for (int i = 0; i < inputs; i++)
         if (n->in[i] && n->in[i]->root->needs_grad)
             n->out->root->needs_grad = true;
     n->out->needs_grad = n->out->root->needs_grad;
-    g->nodes[g->node_count++] = n;
-    return n->out;
+    graph_append(g, n);
+    return g->error.status ? g->inert : n->out;
+}
+
+void graph_append(struct graph *g, struct node *n)
+{
+    if (grow(g, &g->nodes, g->node_count, &g->node_capacity))
+        g->nodes[g->node_count++] = n;
+}
+
+void graph_segment(struct graph *g)
+{
+    g->segment++;
 }
 
 void *graph_copy(struct graph *g, const void *options, size_t size)
@@ -251,12 +266,16 @@ void graph_scratch(struct graph *g, struct node *n, size_t forward, size_t backw
             tensor_add(g, n->op->name, TYPE_REAL, SHAPE((int)((backward + 15) / 16), 16));
 }
 
+static void output_add(struct graph *g, struct tensor *t)
+{
+    if (!g->error.status && grow(g, &g->outputs, g->output_count, &g->output_capacity))
+        g->outputs[g->output_count++] = t;
+}
+
 void graph_output(struct graph *g, struct tensor *t)
 {
-    if (g->error.status || !grow(g, &g->outputs, g->output_count, &g->output_capacity))
-        return;
     t->keep = t->root->keep = true;
-    g->outputs[g->output_count++] = t;
+    output_add(g, t);
 }
 
 void graph_trace(struct graph *g, struct tensor *t)
@@ -265,10 +284,11 @@ void graph_trace(struct graph *g, struct tensor *t)
         return;
     struct tensor *view = graph_columns(g, t, 0, tensor_cols(t));
     view->name = scoped(g, "");
+    view->traced = true;
     if (!view->name)
         fail_memory(g);
     else
-        graph_output(g, view);
+        output_add(g, view);
 }
 
 void graph_set_loss(struct graph *g, struct tensor *t)
@@ -276,40 +296,42 @@ void graph_set_loss(struct graph *g, struct tensor *t)
     g->loss = t;
 }
 
+static void add_macs(const struct product *p, void *context)
+{
+    *(double *)context += (double)p->m * p->n * p->k * p->count;
+}
+
+double node_macs(const struct node *n)
+{
+    double macs = 0;
+    if (n->op->macs)
+        return n->op->macs(n);
+    if (n->op->products)
+        n->op->products(n, add_macs, &macs);
+    return macs;
+}
+
 double graph_macs(const struct graph *g)
 {
     double macs = 0;
     for (int i = 0; i < g->node_count; i++)
-        if (g->nodes[i]->op->macs)
-            macs += g->nodes[i]->op->macs(g->nodes[i]);
+        macs += g->nodes[i]->again ? 0 : node_macs(g->nodes[i]);
     return macs;
-}
-
-const char *node_text(char text[256], const struct node *n)
-{
-    int at = snprintf(text, 256, "%s%s%s", n->scope, n->scope[0] ? ": " : "", n->op->name);
-    for (int i = 0; i < n->inputs && at < 256; i++) {
-        char shape[64];
-        if (n->in[i])
-            at += snprintf(text + at, (size_t)(256 - at), " %s",
-                           shape_text(shape, &n->in[i]->shape));
-    }
-    return text;
 }
 
 /* --- views -------------------------------------------------------------------------------------- */
 
-static struct tensor *view_add(struct graph *g, struct tensor *x)
+struct tensor *graph_tensor_copy(struct graph *g, const struct tensor *t)
 {
-    struct tensor *t = tensor_add(g, "", x->type, x->shape);
-    if (t == g->inert)
-        return t;
-    int index = t->index;
-    *t = *x;
-    t->index = index;
-    t->keep = t->keep_grad = false;
-    t->input = -1;
-    return t;
+    struct tensor *copy = tensor_add(g, "", t->type, t->shape);
+    if (copy == g->inert)
+        return copy;
+    int index = copy->index;
+    *copy = *t;
+    copy->index = index;
+    copy->keep = copy->keep_grad = copy->traced = false;
+    copy->input = -1;
+    return copy;
 }
 
 struct tensor *graph_columns(struct graph *g, struct tensor *x, int first, int count)
@@ -320,7 +342,7 @@ struct tensor *graph_columns(struct graph *g, struct tensor *x, int first, int c
     if (first < 0 || count < 1 || first + count > x->shape.dim[last])
         return graph_fail(g, ERR_SHAPE, "columns %d..%d of %d", first, first + count - 1,
                           x->shape.dim[last]);
-    struct tensor *t = view_add(g, x);
+    struct tensor *t = graph_tensor_copy(g, x);
     if (t == g->inert)
         return t;
     if (count != x->shape.dim[last]) {
@@ -340,7 +362,7 @@ struct tensor *graph_split_heads(struct graph *g, struct tensor *x, int H)
         return g->inert;
     if (x->shape.rank != 3 || H < 1 || x->shape.dim[2] % H)
         return graph_fail(g, ERR_SHAPE, "width %d cannot be split into %d heads", tensor_cols(x), H);
-    struct tensor *t = view_add(g, x);
+    struct tensor *t = graph_tensor_copy(g, x);
     if (t == g->inert)
         return t;
     int d = x->shape.dim[2] / H;
@@ -363,7 +385,7 @@ struct tensor *graph_merge_heads(struct graph *g, struct tensor *x)
     int B = x->shape.dim[0], H = x->shape.dim[1], N = x->shape.dim[2], d = x->shape.dim[3];
     if (H > 1 && x->stride[1] != d)
         return NULL;
-    struct tensor *t = view_add(g, x);
+    struct tensor *t = graph_tensor_copy(g, x);
     if (t == g->inert)
         return t;
     t->shape = SHAPE(B, N, H * d);
@@ -389,7 +411,7 @@ struct tensor *graph_reshape(struct graph *g, struct tensor *x, struct shape sha
         x->columns != tensor_cols(x->root))
         return graph_fail(g, ERR_SHAPE, "%s cannot be seen as %s", shape_text(from, &x->shape),
                           shape_text(to, &shape));
-    struct tensor *t = view_add(g, x);
+    struct tensor *t = graph_tensor_copy(g, x);
     if (t == g->inert)
         return t;
     t->shape = shape;

@@ -11,8 +11,15 @@
 
 enum { GRAPH_MAX_INPUTS = 8 };
 
+/* What runs when: forward or backward of a node. */
+struct graph_step {
+    int node;
+    bool backward;
+};
+
 struct graph_options {
     int batch;        /* samples in one slice */
+    enum type type;   /* how activations and their gradients are stored; 0: TYPE_REAL */
     bool gradients;   /* for training: plans a backward pass */
     bool noise;       /* dropout and drop path are active */
     bool trace;       /* keeps the tensors that graph_trace names */
@@ -37,8 +44,11 @@ struct graph {
     char scope[256];
     size_t scope_marks[16];
     int scope_depth;
+    int segment;             /* of the nodes that are recorded now */
 
     /* Set by graph_plan. */
+    struct graph_step *steps;
+    int step_count, forward_steps; /* the first ones are the forward pass */
     size_t block_bytes;      /* of one slice's values, gradients and scratch */
     size_t value_bytes;      /* the same without reuse: what a plan saves */
 };
@@ -66,7 +76,8 @@ struct tensor *graph_param(struct graph *g, const char *name, struct shape shape
 struct tensor *graph_param_flags(struct graph *g, const char *name, struct shape shape,
                                  struct init init, unsigned flags);
 
-/* Random leaf with a gradient, for op samples and checks; numbers in (-1, 1), all distinct. */
+/* Leaf with a gradient, in the graph's storage type, for op samples and checks: a graph input that
+ * whoever runs the graph fills. */
 struct tensor *graph_sample(struct graph *g, struct shape shape);
 
 /* Labels for samples: 0, 1, 2, 0, 1, ... */
@@ -76,7 +87,7 @@ struct tensor *graph_sample_labels(struct graph *g, int count);
     (struct tensor *[]){__VA_ARGS__},                                                              \
         (int)(sizeof((struct tensor *[]){__VA_ARGS__}) / sizeof(struct tensor *))
 
-/* Appends a node. options: NULL, or a struct made by graph_options_copy. Returns its output. */
+/* Appends a node. options: NULL, or a struct made by graph_copy. Returns its output. */
 struct tensor *graph_record(struct graph *g, const struct op *op, const void *options,
                             struct tensor **in, int inputs);
 
@@ -115,14 +126,31 @@ struct tensor *graph_reshape(struct graph *g, struct tensor *x, struct shape sha
 
 /* --- after recording ---------------------------------------------------------------------------- */
 
+/* A part of the model begins (a block): what graph_recompute may run twice. Nodes before the first call
+ * and behind the last one are always kept. */
+void graph_segment(struct graph *g);
+
+/* Keeps only what enters each segment, and computes the rest again before its backward pass: the same
+ * bits, for about half of the memory and a third more time. After graph_fuse. */
+void graph_recompute(struct graph *g);
+
+/* Lets ops absorb their only readers (struct op, absorb): fewer passes over memory, the same values up
+ * to rounding. Traced outputs that are then never stored are no outputs any more. */
+void graph_fuse(struct graph *g);
+
 /* Finds the last reader of every value and gradient, gives each its place in one block (reused), and
  * sets beta. Reports the first failure of recording. */
 MUST_USE enum status graph_plan(struct graph *g, struct error *err);
 
-/* Multiply-adds of all nodes, of the whole slice. */
-double graph_macs(const struct graph *g);
+/* For graph_plan: puts the order in g->steps. False without memory. */
+bool graph_schedule(struct graph *g);
 
-/* "SCOPE: op (shape) (shape)" of a node, for messages. */
-const char *node_text(char text[256], const struct node *n);
+/* For graph_recompute: appends a node that is complete; a tensor like t, at a place of its own. */
+void graph_append(struct graph *g, struct node *n);
+struct tensor *graph_tensor_copy(struct graph *g, const struct tensor *t);
+
+/* Multiply-adds of one forward pass over the whole slice, by one node and by all. */
+double node_macs(const struct node *n);
+double graph_macs(const struct graph *g);
 
 #endif

@@ -5,9 +5,11 @@
 #include <stdint.h>
 
 #include "graph/tensor.h"
+#include "kernels/kernels.h"
 
 struct graph;
 struct node;
+struct params;
 
 enum { OP_MAX_INPUTS = 6, OP_MAX_SAVED = 3 };
 
@@ -20,13 +22,29 @@ enum { OP_MAX_INPUTS = 6, OP_MAX_SAVED = 3 };
 #define TAKES_ROWS (1u << 8)  /* inputs may have one stride between rows */
 #define TAKES_HEADS (1u << 9) /* inputs (B, H, N, d) may have any outer strides */
 
+/* Products of one size that a node's forward does: op(a) (m, k) times op(b) (k, n), `count` times.
+ * Those of backward follow: the gradient's with the other operand, where an operand needs its own. */
+struct product {
+    int m, n, k;
+    enum trans ta, tb;
+    int a, b;      /* the operands: inputs of the node, or PRODUCT_BETWEEN */
+    bool all_rows; /* m counts rows of all samples: more of these give more rows, not more products */
+    double count;
+};
+enum { PRODUCT_BETWEEN = -1 }; /* a value that exists only while the node runs */
+
+typedef void product_visit(const struct product *p, void *context);
+
 struct op {
     const char *name;
 
     /* Checks the inputs (graph_fail), sets the output (graph_out), saved values and scratch. */
     void (*infer)(struct graph *g, struct node *n);
 
-    /* Multiply-adds of one forward, as the paper counts them. NULL: none. */
+    /* Visits the products of one forward, in their order. NULL: none. */
+    void (*products)(const struct node *n, product_visit *visit, void *context);
+
+    /* Multiply-adds of one forward, as the paper counts them. NULL: those of its products. */
     double (*macs)(const struct node *n);
 
     /* Computes out, and saved. */
@@ -39,6 +57,10 @@ struct op {
     unsigned backward_reads;
     unsigned takes;
 
+    /* Lets n compute its only reader's output as well (graph_fuse). False: not possible. NULL: never.
+     * The reader's output, options and saved values then belong to n. */
+    bool (*absorb)(struct graph *g, struct node *n, const struct node *reader);
+
     /* The smallest graph worth checking. */
     struct tensor *(*sample)(struct graph *g);
 };
@@ -47,6 +69,7 @@ struct op {
 struct run {
     uint64_t step;   /* update, counted from 0 */
     uint64_t sample; /* number of the slice's first sample in the global batch */
+    const struct params *params;
 };
 
 struct node {
@@ -61,6 +84,8 @@ struct node {
     int beta[OP_MAX_INPUTS];                 /* 0: first writer of that gradient, 1: add to it */
     bool clear[OP_MAX_INPUTS];               /* the whole gradient is zeroed before backward runs */
     bool runs_backward;
+    int segment;                             /* of the model: see graph_segment */
+    bool once, again;                        /* recomputed: the original, its copy */
     const struct run *run;
 };
 

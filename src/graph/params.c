@@ -17,6 +17,7 @@ void params_free(struct params *p)
     for (int i = 0; i < PARAMS_MAX_MOMENTS; i++)
         free(p->moments[i]);
     free(p->average);
+    free(p->packed);
     free(p->list);
     arena_free(&p->memory);
     params_init(p);
@@ -82,6 +83,69 @@ static void lay_out(struct params *p)
     }
 }
 
+static int weight_rows(const struct param *param)
+{
+    return param->shape.dim[0];
+}
+
+static int weight_cols(const struct param *param)
+{
+    return (int)(param->count / (size_t)param->shape.dim[0]);
+}
+
+/* Of W^T (k = 0) or W (1), up to the next cache line; 0 where it is not packed. */
+static size_t packed_bytes(const struct param *param, int k)
+{
+    int rows = weight_rows(param), cols = weight_cols(param);
+    if (!param->packed)
+        return 0;
+    size_t size = k ? kernel_packed_bytes(rows, cols) : kernel_packed_bytes(cols, rows);
+    return (size + 63) / 64 * 64;
+}
+
+size_t params_packed_bytes(const struct params *p)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < p->count; i++)
+        bytes += packed_bytes(p->list[i], 0) + packed_bytes(p->list[i], 1);
+    return bytes;
+}
+
+static void lay_out_packed(struct params *p)
+{
+    size_t at = 0;
+    for (int i = 0; i < p->count; i++) {
+        for (int k = 0; k < 2; k++) {
+            p->list[i]->packed_at[k] = at;
+            at += packed_bytes(p->list[i], k);
+        }
+    }
+}
+
+struct packed param_packed(const struct params *p, const struct param *param, enum trans trans)
+{
+    int rows = weight_rows(param), cols = weight_cols(param);
+    if (trans == TRANSPOSED)
+        return (struct packed){p->packed + param->packed_at[0], cols, rows};
+    return (struct packed){p->packed + param->packed_at[1], rows, cols};
+}
+
+void params_pack(struct params *p, const real *values, int threads)
+{
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    for (int i = 0; i < 2 * p->count; i++) {
+        const struct param *param = p->list[i / 2];
+        if (!param->packed)
+            continue;
+        int rows = weight_rows(param), cols = weight_cols(param);
+        struct vec W = {(real *)(uintptr_t)(values + param->at), TYPE_REAL, cols};
+        if (i % 2)
+            kernel_pack(p->packed + param->packed_at[1], PLAIN, W, rows, cols);
+        else
+            kernel_pack(p->packed + param->packed_at[0], TRANSPOSED, W, cols, rows);
+    }
+}
+
 enum status params_allocate(struct params *p, uint64_t seed, int lanes, int moments, bool average,
                             struct error *err)
 {
@@ -92,6 +156,10 @@ enum status params_allocate(struct params *p, uint64_t seed, int lanes, int mome
         return error_memory(err, p->total * sizeof(real));
     if (lanes && !(p->grads = block_create((size_t)lanes * p->trained)))
         return error_memory(err, (size_t)lanes * p->trained * sizeof(real));
+    lay_out_packed(p);
+    size_t packed = params_packed_bytes(p);
+    if (packed && !(p->packed = aligned_alloc(64, packed)))
+        return error_memory(err, packed);
     for (int i = 0; i < moments; i++)
         if (!(p->moments[i] = block_create(p->trained)))
             return error_memory(err, p->trained * sizeof(real));

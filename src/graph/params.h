@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "graph/tensor.h"
+#include "kernels/kernels.h"
 
 enum init_kind {
     INIT_KIND_CONSTANT,
@@ -48,6 +49,8 @@ struct param {
     struct init init;
     size_t count;
     size_t at;   /* of its first element in every block of params */
+    bool packed; /* a bf16 graph multiplies by it: kept as packed copies too */
+    size_t packed_at[2]; /* of these copies in params->packed: W^T and W */
     real *value; /* NULL before params_allocate */
 };
 
@@ -64,6 +67,7 @@ struct params {
     real *grads;                        /* (lanes, trained); lane 0 holds the sum after a step */
     real *moments[PARAMS_MAX_MOMENTS];  /* (trained) each */
     real *average;                      /* (total): exponential moving average, or NULL */
+    unsigned char *packed;              /* bf16 copies of weights, laid out for products; or NULL */
 };
 
 void params_init(struct params *p);
@@ -81,6 +85,15 @@ struct param *params_add(struct params *p, const char *name, struct shape shape,
  * average is kept (it starts as a copy of the values). */
 MUST_USE enum status params_allocate(struct params *p, uint64_t seed, int lanes, int moments,
                                      bool average, struct error *err);
+
+/* Bytes of p->packed, as far as graphs have been recorded. */
+size_t params_packed_bytes(const struct params *p);
+
+/* Rounds the weights that bf16 graphs multiply by into p->packed, from the block `values`. */
+void params_pack(struct params *p, const real *values, int threads);
+
+/* A weight as the right operand of a product: W^T (in, out), or W (out, in).  W: (out, ..). */
+struct packed param_packed(const struct params *p, const struct param *param, enum trans trans);
 
 /* Fills one parameter with its initial values. */
 MUST_USE enum status param_initialize(struct param *param, uint64_t seed, struct error *err);

@@ -1,7 +1,7 @@
 /* plan.c - who writes and who reads last, and a place in one block for every value and gradient.
  *
- * Time runs over the nodes forward (0 .. n-1) and back again (2n-1 .. n for backward of node 0 .. n-1,
- * so that backward of node i is at 2n-1-i). A buffer lives from its first writer to its last reader;
+ * Time is the position in the schedule: the nodes forward, then backward from the last to the first
+ * (with segments run again in between, see recompute.c). A buffer lives from its first writer to its last reader;
  * buffers whose lives do not meet may share memory. */
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +13,7 @@ enum { PLAN_ALIGN = 64 };
 struct life {
     int start, end; /* -1: never */
     size_t bytes;
+    int number; /* distinct, the same in every run */
     size_t *at;
 };
 
@@ -21,6 +22,7 @@ struct plan {
     struct life *values, *grads; /* one a tensor; roots only are used */
     unsigned char **covered;     /* columns of a root's gradient that were written so far */
     struct life **order;
+    int *forward_at, *backward_at; /* times of each node */
 };
 
 static void extend(struct life *life, int time)
@@ -29,11 +31,6 @@ static void extend(struct life *life, int time)
         life->start = time;
     if (time > life->end)
         life->end = time;
-}
-
-static int backward_time(const struct graph *g, int node)
-{
-    return 2 * g->node_count - 1 - node;
 }
 
 /* True where all / any of the columns that t covers in its root's gradient are written. */
@@ -65,9 +62,10 @@ static bool has_planned_grad(const struct tensor *t)
 static void make_writers_add(struct plan *p, const struct tensor *root)
 {
     bool first = true;
-    for (int i = p->g->node_count - 1; i >= 0; i--) {
-        struct node *n = p->g->nodes[i];
-        for (int k = 0; k < n->inputs && n->runs_backward; k++) {
+    for (int t = p->g->forward_steps; t < p->g->step_count; t++) {
+        struct node *n = p->g->nodes[p->g->steps[t].node];
+        bool writes = p->g->steps[t].backward && n->runs_backward;
+        for (int k = 0; k < n->inputs && writes; k++) {
             if (!n->in[k] || n->in[k]->root != root)
                 continue;
             n->clear[k] = first;
@@ -89,8 +87,10 @@ static void plan_backward(struct plan *p)
         graph_fail(g, ERR_MEMORY, "out of memory while planning");
         return;
     }
-    for (int i = g->node_count - 1; i >= 0; i--) {
-        struct node *n = g->nodes[i];
+    for (int time = g->forward_steps; time < g->step_count; time++) {
+        if (!g->steps[time].backward)
+            continue;
+        struct node *n = g->nodes[g->steps[time].node];
         bool all, any;
         struct tensor *out = n->out->root;
         coverage(p, out, &all, &any);
@@ -99,7 +99,7 @@ static void plan_backward(struct plan *p)
             continue;
         holes[out->index] |= !all;
         if (out != g->loss->root)
-            extend(&p->grads[out->index], backward_time(g, i));
+            extend(&p->grads[out->index], time);
         for (int k = 0; k < n->inputs; k++) {
             struct tensor *t = n->in[k];
             if (!t || !t->root->needs_grad)
@@ -111,7 +111,7 @@ static void plan_backward(struct plan *p)
             n->beta[k] = all;
             holes[t->root->index] |= any && !all;
             memset(p->covered[t->root->index] + t->column, 1, (size_t)t->columns);
-            extend(&p->grads[t->root->index], backward_time(g, i));
+            extend(&p->grads[t->root->index], time);
         }
     }
     for (int i = 0; i < g->tensor_count; i++) {
@@ -121,7 +121,7 @@ static void plan_backward(struct plan *p)
         t->keep_grad = t->keep_grad && p->grads[i].start >= 0; /* else the loss does not see it */
         if (t->keep_grad) {
             holes[i] |= !is_complete(p, t);
-            extend(&p->grads[i], 2 * g->node_count);
+            extend(&p->grads[i], g->step_count);
         }
         if (holes[i])
             make_writers_add(p, t);
@@ -134,29 +134,31 @@ static void plan_values(struct plan *p)
     struct graph *g = p->g;
     for (int i = 0; i < g->node_count; i++) {
         const struct node *n = g->nodes[i];
-        int back = backward_time(g, i);
-        extend(&p->values[n->out->root->index], i);
+        int at = p->forward_at[i], back = p->backward_at[i];
+        extend(&p->values[n->out->root->index], at);
         if (n->runs_backward && (n->op->backward_reads & READS_OUT))
             extend(&p->values[n->out->root->index], back);
         for (int k = 0; k < n->inputs; k++) {
             if (!n->in[k])
                 continue;
-            extend(&p->values[n->in[k]->root->index], i);
+            extend(&p->values[n->in[k]->root->index], at);
             if (n->runs_backward && (n->op->backward_reads & READS_IN(k)))
                 extend(&p->values[n->in[k]->root->index], back);
         }
-        for (int k = 0; k < OP_MAX_SAVED && n->saved[k]; k++) {
-            extend(&p->values[n->saved[k]->index], i);
+        for (int k = 0; k < OP_MAX_SAVED; k++) {
+            if (!n->saved[k])
+                continue;
+            extend(&p->values[n->saved[k]->index], at);
             if (n->runs_backward)
                 extend(&p->values[n->saved[k]->index], back);
         }
         if (n->scratch)
-            extend(&p->values[n->scratch->index], i);
+            extend(&p->values[n->scratch->index], at);
         if (n->scratch_backward && n->runs_backward)
             extend(&p->values[n->scratch_backward->index], back);
     }
     for (int i = 0; i < g->output_count; i++)
-        extend(&p->values[g->outputs[i]->root->index], 2 * g->node_count);
+        extend(&p->values[g->outputs[i]->root->index], g->step_count);
 }
 
 static int by_size(const void *a, const void *b)
@@ -166,7 +168,7 @@ static int by_size(const void *a, const void *b)
         return x->bytes < y->bytes ? 1 : -1;
     if (x->start != y->start)
         return x->start - y->start;
-    return x->at < y->at ? -1 : x->at > y->at; /* two buffers of one node: by position */
+    return x->number - y->number;
 }
 
 /* Places each buffer, the largest first, at the lowest offset where nothing that lives at the same
@@ -219,14 +221,19 @@ static bool plan_allocate(struct plan *p, unsigned char **columns)
     p->grads = calloc(count, sizeof *p->grads);
     p->covered = calloc(count, sizeof *p->covered);
     p->order = calloc(2 * count, sizeof *p->order);
+    p->forward_at = calloc((size_t)g->node_count + 1, sizeof *p->forward_at);
+    p->backward_at = calloc((size_t)g->node_count + 1, sizeof *p->backward_at);
     *columns = calloc(all, 1);
-    if (!p->values || !p->grads || !p->covered || !p->order || !*columns)
+    if (!p->values || !p->grads || !p->covered || !p->order || !p->forward_at ||
+        !p->backward_at || !*columns || !graph_schedule(g))
         return false;
+    for (int t = 0; t < g->step_count; t++)
+        (g->steps[t].backward ? p->backward_at : p->forward_at)[g->steps[t].node] = t;
     unsigned char *next = *columns;
     for (int i = 0; i < g->tensor_count; i++) {
         struct tensor *t = g->tensors[i];
-        p->values[i] = (struct life){-1, -1, padded_bytes(t), &t->data_at};
-        p->grads[i] = (struct life){-1, -1, padded_bytes(t), &t->grad_at};
+        p->values[i] = (struct life){-1, -1, padded_bytes(t), 2 * i, &t->data_at};
+        p->grads[i] = (struct life){-1, -1, padded_bytes(t), 2 * i + 1, &t->grad_at};
         if (t->root == t) {
             p->covered[i] = next;
             next += tensor_cols(t);
@@ -267,6 +274,8 @@ out:
     free(p.grads);
     free(p.covered);
     free(p.order);
+    free(p.forward_at);
+    free(p.backward_at);
     free(columns);
     if (g->error.status)
         return error_set(err, g->error.status, "%s", g->error.text);

@@ -71,7 +71,7 @@ static size_t sample_bytes(const struct tensor *t)
     return tensor_count(t) / (size_t)t->shape.dim[0] * type_size(t->type);
 }
 
-/* Block of a large size on huge pages where the system has them; zeroed by the thread that uses it. */
+/* Block of a large size on huge pages where the system has them. */
 static unsigned char *block_create(size_t bytes)
 {
     size_t huge = (size_t)2 << 20;
@@ -170,23 +170,28 @@ static const void *slice_input(struct worker *w, const struct graph *g, const st
     return w->staging[i];
 }
 
-static const real *slice_seed(struct worker *w, const struct graph *g, const struct feed *feed,
-                              const struct slice *s)
-{
-    size_t each = tensor_count(g->loss) / (size_t)g->options.batch;
-    const real *from = feed->seed + (size_t)s->first * each;
-    if (s->rows == g->options.batch)
-        return from;
-    memset(w->seed_staging, 0, each * (size_t)g->options.batch * sizeof(real));
-    memcpy(w->seed_staging, from, each * (size_t)s->rows * sizeof(real));
-    return w->seed_staging;
-}
-
 /* Address `elements` behind base. The engine writes through it only where it owns the memory: inputs
  * and parameter values are never an op's output. */
 static void *shifted(const void *base, ptrdiff_t elements, enum type type)
 {
     return (void *)((uintptr_t)base + (uintptr_t)(elements * (ptrdiff_t)type_size(type)));
+}
+
+/* The gradient that the slice starts from: in the feed, or copied where rows are missing or the loss is
+ * not stored as real. */
+static const void *slice_seed(struct worker *w, const struct graph *g, const struct feed *feed,
+                              const struct slice *s)
+{
+    size_t each = tensor_count(g->loss) / (size_t)g->options.batch;
+    const real *from = feed->seed + (size_t)s->first * each;
+    enum type type = g->loss->type;
+    if (s->rows == g->options.batch && type == TYPE_REAL)
+        return from;
+    memset(w->seed_staging, 0, each * (size_t)g->options.batch * sizeof(real));
+    struct vec seed = {shifted(from, 0, TYPE_REAL), TYPE_REAL, (ptrdiff_t)each};
+    struct vec staged = {w->seed_staging, type, (ptrdiff_t)each};
+    kernel_accumulate(staged, 0, seed, 1, (size_t)s->rows, each);
+    return w->seed_staging;
 }
 
 static void worker_bind(struct worker *w, const struct graph *g, const struct feed *feed,
@@ -212,6 +217,7 @@ static void worker_bind(struct worker *w, const struct graph *g, const struct fe
         t->data = shifted(data, t->offset, t->type);
         t->grad = grad ? shifted(grad, t->offset, t->type) : NULL;
     }
+    w->run.params = p;
     w->run.step = feed->step;
     w->run.sample = feed->sample + (uint64_t)s->first;
 }
@@ -222,41 +228,50 @@ static bool is_finite(const struct tensor *t, const void *data)
     return kernel_all_finite(v, tensor_rows(t), (size_t)tensor_cols(t));
 }
 
-static void graph_forward(struct worker *w, const struct graph *g)
+static void note_bad(struct worker *w, const struct node *n, const char *what, const char *name)
 {
-    double since = w->profile ? timer_seconds() : 0;
-    for (int i = 0; i < g->node_count; i++) {
-        const struct node *n = &w->nodes[i];
-        n->op->forward(n);
-        if (w->profile)
-            profile_add(w->profile, w->number, i, PASS_FORWARD, &since);
-        if (w->bad && !w->bad[0] && !is_finite(n->out->root, n->out->root->data))
-            snprintf(w->bad, 256, "%s: output of %s", n->scope, n->op->name);
+    snprintf(w->bad, 256, "%s%s%s %s", n->scope, n->scope[0] ? ": " : "", what, name);
+}
+
+static void node_forward(struct worker *w, const struct node *n)
+{
+    n->op->forward(n);
+    if (w->bad && !w->bad[0] && !is_finite(n->out->root, n->out->root->data))
+        note_bad(w, n, "output of", n->op->name);
+}
+
+static void node_backward(struct worker *w, const struct node *n)
+{
+    for (int k = 0; k < n->inputs; k++) {
+        if (n->clear[k]) {
+            const struct tensor *root = n->in[k]->root;
+            memset(root->grad, 0, tensor_count(root) * type_size(root->type));
+        }
+    }
+    n->op->backward(n);
+    for (int k = 0; k < n->inputs && w->bad && !w->bad[0]; k++) {
+        const struct tensor *t = n->in[k];
+        if (t && t->grad && t->root == t && !is_finite(t, t->grad))
+            note_bad(w, n, "gradient of", t->param ? t->param->name : n->op->name);
     }
 }
 
-static void graph_backward(struct worker *w, const struct graph *g)
+/* Steps first .. last - 1 of the schedule. */
+static void run_steps(struct worker *w, const struct graph *g, int first, int last)
 {
     double since = w->profile ? timer_seconds() : 0;
-    for (int i = g->node_count - 1; i >= 0; i--) {
-        const struct node *n = &w->nodes[i];
-        if (!n->runs_backward)
+    for (int i = first; i < last; i++) {
+        struct graph_step step = g->steps[i];
+        const struct node *n = &w->nodes[step.node];
+        if (step.backward && !n->runs_backward)
             continue;
-        for (int k = 0; k < n->inputs; k++) {
-            if (n->clear[k]) {
-                const struct tensor *root = n->in[k]->root;
-                memset(root->grad, 0, tensor_count(root) * type_size(root->type));
-            }
-        }
-        n->op->backward(n);
+        if (step.backward)
+            node_backward(w, n);
+        else
+            node_forward(w, n);
         if (w->profile)
-            profile_add(w->profile, w->number, i, PASS_BACKWARD, &since);
-        for (int k = 0; k < n->inputs && w->bad && !w->bad[0]; k++) {
-            const struct tensor *t = n->in[k];
-            if (t && t->grad && t->root == t && !is_finite(t, t->grad))
-                snprintf(w->bad, 256, "%s: gradient of %s", n->scope,
-                         t->param ? t->param->name : n->op->name);
-        }
+            profile_add(w->profile, w->number, step.node,
+                        step.backward ? PASS_BACKWARD : PASS_FORWARD, &since);
     }
 }
 
@@ -291,7 +306,7 @@ static void slice_run(struct worker *w, const struct graph *g, const struct feed
                       const struct slice *s)
 {
     worker_bind(w, g, feed, s);
-    graph_forward(w, g);
+    run_steps(w, g, 0, g->forward_steps);
     for (int i = 0; i < g->output_count; i++) {
         const struct tensor *t = w->outputs[i];
         if (feed->output[i])
@@ -301,7 +316,7 @@ static void slice_run(struct worker *w, const struct graph *g, const struct feed
     }
     if (!feed->seed)
         return;
-    graph_backward(w, g);
+    run_steps(w, g, g->forward_steps, g->step_count);
     for (int i = 0; i < g->input_count; i++) {
         const struct tensor *t = &w->tensors[g->inputs[i]->index];
         size_t each = tensor_count(t) / (size_t)t->shape.dim[0];
@@ -343,6 +358,8 @@ void runner_run(struct runner *r, const struct feed *feed)
     int slices = (feed->rows + g->options.batch - 1) / g->options.batch;
     int lanes = feed->seed ? g->params->lanes : slices;
     int threads = lanes < r->workers ? lanes : r->workers;
+    if (g->params->packed && !feed->same_values)
+        params_pack(g->params, feed->values ? feed->values : g->params->values, threads);
 #pragma omp parallel num_threads(threads > 0 ? threads : 1)
     {
         kernels_thread_init();

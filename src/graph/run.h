@@ -11,7 +11,7 @@
 #include "graph/graph.h"
 #include "graph/profile.h"
 
-enum { FEED_MAX_OUTPUTS = 256 };
+enum { FEED_MAX_OUTPUTS = 4096 };
 
 /* One batch: whole arrays, the sample axis first, `rows` samples each. */
 struct feed {
@@ -23,6 +23,7 @@ struct feed {
     const real *values;                    /* parameters to use; NULL: params->values */
     uint64_t step, sample;                 /* update, and number of the first sample in it */
     bool keep_grads;                       /* add to the lanes' gradients: accumulation */
+    bool same_values; /* the parameters are those of the last run: packed copies still hold */
 };
 
 struct runner;

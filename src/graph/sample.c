@@ -4,7 +4,7 @@
 /* Samples are graph inputs; whoever runs the graph fills them (study/gradcheck.c). */
 struct tensor *graph_sample(struct graph *g, struct shape shape)
 {
-    return graph_input(g, "sample", TYPE_REAL, shape, true);
+    return graph_input(g, "sample", g->options.type, shape, true);
 }
 
 struct tensor *graph_sample_labels(struct graph *g, int count)

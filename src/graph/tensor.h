@@ -37,7 +37,8 @@ struct tensor {
     struct param *param;   /* the parameter behind it, or NULL */
     int input;             /* number of the graph input, or -1 */
     bool needs_grad;
-    bool keep;             /* value wanted after the step: an output, or traced */
+    bool keep;             /* value wanted after the step: an output */
+    bool traced;           /* an output that fusion may do without */
     bool keep_grad;        /* gradient wanted after the step */
     int index;             /* position among the graph's tensors */
     size_t data_at, grad_at; /* planned places in the step block, in bytes */

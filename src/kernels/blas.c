@@ -120,9 +120,9 @@ void blas_init(void)
     enum strength has = openblas_get_corename ? core_strength(openblas_get_corename()) : UNKNOWN;
     const char *isa = kernels_isa();
     behind = has != UNKNOWN && cpu_strength() != UNKNOWN &&
-             has < (!strcmp(isa, "avx512") ? AVX512
+             has < (!strcmp(isa, "portable") ? SSE
                     : !strcmp(isa, "avx2") ? AVX2
-                                           : SSE);
+                                           : AVX512);
 }
 
 bool blas_is_behind(void)

@@ -1,5 +1,6 @@
 /* dispatch.c - the levels, the choice among them, and the functions of kernels.h that lead there.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,59 +11,95 @@
 #include "base/cpu.h"
 #include "kernels/blas.h"
 #include "kernels/level.h"
+#include "kernels/trial.h"
 
 #define KERNELS_LEVEL(isa)                                                                         \
-    {                                                                                              \
-        .name = #isa, .elementwise = &elementwise_##isa, .columns = &columns_##isa,                \
-        .softmax = &softmax_##isa, .norm = &norm_##isa, .optim = &optim_##isa,                     \
-        .product = &product_##isa, .tile = &tile_##isa,                                            \
-    }
+    .elementwise = &elementwise_##isa, .columns = &columns_##isa, .softmax = &softmax_##isa,       \
+    .norm = &norm_##isa, .optim = &optim_##isa, .product = &product_##isa,                         \
+    .epilogue = &epilogue_##isa, .tile = &tile_##isa
 
-/* From the lowest to the highest. */
+/* From the lowest to the highest; this build may lack the upper ones. */
 static const struct kernels_level levels[] = {
-    KERNELS_LEVEL(portable),
+    {.name = "portable", KERNELS_LEVEL(portable)},
 #ifndef ISA_ONLY_PORTABLE
-    KERNELS_LEVEL(avx2),
-    KERNELS_LEVEL(avx512),
+    {.name = "avx2", KERNELS_LEVEL(avx2)},
+    {.name = "avx512", KERNELS_LEVEL(avx512)},
+    {.name = "avx512+bf16", .bf16 = &bf16_avx512bf16, KERNELS_LEVEL(avx512)},
+    {.name = "amx", .bf16 = &bf16_amx, KERNELS_LEVEL(avx512)},
 #endif
 };
 
-enum { LEVELS = (int)(sizeof levels / sizeof *levels) };
+static const char *const names[] = {"portable", "avx2", "avx512", "avx512+bf16", "amx"};
+
+enum {
+    LEVELS = (int)(sizeof levels / sizeof *levels),
+    NAMES = (int)(sizeof names / sizeof *names)
+};
 
 static const struct kernels_level *chosen = &levels[0];
 
-/* The highest level that the CPU can run. */
-static int highest_level(void)
+/* Name of the level that failed its trial, or NULL. */
+static const char *failed;
+
+static bool cpu_can(const struct cpu_features *cpu, int level)
+{
+    const bool can[NAMES] = {true, cpu->avx2, cpu->avx2 && cpu->avx512,
+                             cpu->avx512 && cpu->avx512_bf16, cpu->amx_bf16 && cpu->avx512_bf16};
+    return can[level];
+}
+
+/* The highest level up to `most` that the CPU can run, and whose products are right. */
+static int highest_level(int most)
 {
     struct cpu_features cpu = cpu_features();
-    int can = cpu.avx2 && cpu.avx512 ? 2 : cpu.avx2 ? 1 : 0;
-    return can < LEVELS ? can : LEVELS - 1;
+    int level = most;
+    for (; level > 0; level--) {
+        if (!cpu_can(&cpu, level))
+            continue;
+        if (!levels[level].bf16 || bf16_works(levels[level].bf16))
+            break;
+        failed = levels[level].name;
+    }
+    return level;
 }
 
 enum status kernels_init(struct error *err)
 {
-    static const char *const names[] = {"portable", "avx2", "avx512"};
     const char *wanted = getenv("ATTNBENCH_ISA");
-    int level = highest_level();
+    int level = NAMES;
+    failed = NULL;
     if (wanted && *wanted) {
-        int named = 0;
-        while (named < 3 && strcmp(names[named], wanted))
-            named++;
-        if (named == 3)
-            return error_set(err, ERR_INPUT,
-                             "ATTNBENCH_ISA: \"%s\" is not portable, avx2 or avx512", wanted);
-        if (named >= LEVELS)
+        level = 0;
+        while (level < NAMES && strcmp(names[level], wanted))
+            level++;
+        if (level == NAMES)
+            return error_set(
+                err, ERR_INPUT,
+                "ATTNBENCH_ISA: \"%s\" is not portable, avx2, avx512, avx512+bf16 or amx", wanted);
+        if (level >= LEVELS)
             return error_set(err, ERR_INPUT, "ATTNBENCH_ISA: this build has no kernels for %s",
                              wanted);
-        if (named > level)
-            return error_set(err, ERR_INPUT,
-                             "ATTNBENCH_ISA: this CPU cannot run %s (its best is %s)", wanted,
-                             levels[level].name);
-        level = named;
     }
-    chosen = &levels[level];
+    int can = highest_level(level < LEVELS ? level : LEVELS - 1);
+    if (level < LEVELS && can < level)
+        return error_set(err, ERR_INPUT, "ATTNBENCH_ISA: this CPU cannot run %s (%s %s)", wanted,
+                         failed ? "it failed its trial; next is" : "its best is", levels[can].name);
+    chosen = &levels[can];
     blas_init();
     return OK;
+}
+
+const char *kernels_isa_note(void)
+{
+    static char text[160];
+    if (!failed)
+        return NULL;
+    snprintf(
+        text, sizeof text,
+        "the kernels for %s computed wrong products when tried on this CPU: %s is used, slower "
+        "with bf16",
+        failed, chosen->name);
+    return text;
 }
 
 const struct kernels_level *kernels_level(void)

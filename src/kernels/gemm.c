@@ -1,8 +1,10 @@
-/* gemm.c - products: by BLAS where all operands are real and large, else by our own blocks. */
+/* gemm.c - products: by the bf16 instructions where both operands are bf16, by BLAS where all are
+ * real and large, else by our own blocks. */
+#include "kernels/gemm.h"
+
 #include <string.h>
 
 #include "kernels/blas.h"
-#include "kernels/level.h"
 
 /* Of our own product: rows of c, columns of c, length of a sum. */
 enum { BLOCK_M = 256, BLOCK_N = 64, BLOCK_K = 128 };
@@ -16,115 +18,107 @@ static bool is_ours(enum trans tb, int m, int n, int k)
     return blas_is_behind() || (narrow && (!small || tb == TRANSPOSED));
 }
 
-/* Element (i, j) of op(x). */
-static struct matrix matrix_of(struct vec x, enum trans t)
-{
-    return t == PLAIN ? (struct matrix){x.data, x.type, x.stride, 1}
-                      : (struct matrix){x.data, x.type, 1, x.stride};
-}
-
-static struct matrix matrix_at(struct matrix x, int i, int j)
-{
-    ptrdiff_t at = i * x.row + j * x.col;
-    x.data = (const char *)x.data + at * (ptrdiff_t)type_size(x.type);
-    return x;
-}
-
-/* c = beta c + bias, where that is not what a product with beta does by itself. Returns the beta
- * for that product. */
-static int begin(struct vec c, int beta, const real *bias, int m, int n)
-{
-    if (!bias)
-        return beta;
-    for (int i = 0; i < m; i++) {
-        real *row = vec_at(c, (size_t)i, 0).data;
-        if (beta)
-            kernel_sum_into(row, bias, (size_t)n);
-        else
-            memcpy(row, bias, (size_t)n * sizeof *row);
-    }
-    return 1;
-}
-
-/* Without a product: c = beta c + bias. */
-static void only_begin(struct vec c, int beta, const real *bias, int m, int n)
-{
-    if (bias) {
-        begin(c, beta, bias, m, n);
-    } else if (!beta) {
-        for (int i = 0; i < m; i++)
-            memset(vec_at(c, (size_t)i, 0).data, 0, (size_t)n * sizeof(real));
-    }
-}
-
 /* Rows i.., columns p.. of a as real numbers, in `buffer` unless they are. */
-static struct matrix real_block(real *buffer, struct matrix a, int i, int p, int m, int k)
+static struct matrix real_block(real *buffer, struct matrix a, int i, int p, int m, int k,
+                                bool round)
 {
     a = matrix_at(a, i, p);
-    if (a.type == TYPE_REAL)
+    if (a.type == TYPE_REAL && !round)
         return a;
     bool plain = a.col == 1;
     size_t rows = (size_t)(plain ? m : k), cols = (size_t)(plain ? k : m);
     struct vec from = {(void *)(uintptr_t)a.data, a.type, plain ? a.row : a.col};
     struct vec to = {buffer, TYPE_REAL, (ptrdiff_t)cols};
+    uint16_t rounded[BLOCK_M * BLOCK_K];
+    if (a.type == TYPE_REAL) {
+        struct vec between = {rounded, TYPE_BF16, (ptrdiff_t)cols};
+        kernel_accumulate(between, 0, from, 1, rows, cols);
+        from = between;
+    }
     kernel_accumulate(to, 0, from, 1, rows, cols);
     return matrix_of(to, plain ? PLAIN : TRANSPOSED);
 }
 
-/* One block of c, all real. The order of the sums depends on k alone. */
+/* One block of c, all real; k > 0. The order of the sums depends on k alone. */
 static void block(struct vec c, int beta, real alpha, struct matrix a, struct matrix b, int m,
-                  int n, int k)
+                  int n, int k, bool round)
 {
     const struct kernels_product *own = kernels_level()->product;
     for (int p = 0; p < k; p += BLOCK_K) {
         real panels[BLOCK_K * BLOCK_N], buffer[BLOCK_M * BLOCK_K];
         int depth = k - p < BLOCK_K ? k - p : BLOCK_K;
         own->pack(panels, matrix_at(b, p, 0), depth, n);
-        own->multiply(c.data, c.stride, p ? 1 : beta, alpha, real_block(buffer, a, 0, p, m, depth),
-                      panels, m, n, depth);
+        own->multiply(c.data, c.stride, p ? 1 : beta, alpha,
+                      real_block(buffer, a, 0, p, m, depth, round), panels, m, n, depth);
     }
 }
 
-static void own_gemm(struct vec c, int beta, real alpha, struct matrix a, struct matrix b, int m,
-                     int n, int k, const real *bias)
+/* What is left of a block without a product: c = beta c. */
+static void only_beta(struct vec c, int beta, int m, int n)
 {
+    for (int i = 0; i < m && !beta; i++)
+        memset(vec_at(c, (size_t)i, 0).data, 0, (size_t)n * sizeof(real));
+}
+
+void gemm_own(struct vec c, int beta, real alpha, struct matrix a, struct matrix b, int m, int n,
+              int k, const struct epilogue *epilogue, bool round)
+{
+    static const struct epilogue nothing = {.bias = NULL};
+    const struct epilogue *e = epilogue ? epilogue : &nothing;
+    bool direct = c.type == TYPE_REAL && !has_epilogue(e);
     for (int j = 0; j < n; j += BLOCK_N) {
         int width = n - j < BLOCK_N ? n - j : BLOCK_N;
         for (int i = 0; i < m; i += BLOCK_M) {
             real buffer[BLOCK_M * BLOCK_N];
             int height = m - i < BLOCK_M ? m - i : BLOCK_M;
             struct vec to = vec_at(c, (size_t)i, (size_t)j), here = to;
-            if (c.type != TYPE_REAL) {
-                here = (struct vec){buffer, TYPE_REAL, width};
+            if (!direct) {
+                here = (struct vec){buffer, TYPE_REAL, BLOCK_N};
                 if (beta)
                     kernel_accumulate(here, 0, to, 1, (size_t)height, (size_t)width);
             }
-            const real *add = bias ? bias + j : NULL;
             if (k > 0)
-                block(here, begin(here, beta, add, height, width), alpha, matrix_at(a, i, 0),
-                      matrix_at(b, 0, j), height, width, k);
+                block(here, beta, alpha, matrix_at(a, i, 0), matrix_at(b, 0, j), height, width, k,
+                      round);
             else
-                only_begin(here, beta, add, height, width);
-            if (c.type != TYPE_REAL)
-                kernel_accumulate(to, 0, here, 1, (size_t)height, (size_t)width);
+                only_beta(here, beta, height, width);
+            if (!direct)
+                kernels_level()->epilogue->finish(c, buffer, BLOCK_N, e, (size_t)i, (size_t)j,
+                                                  height, width);
         }
     }
+}
+
+/* By BLAS and a pass over c. False where it cannot be done so. */
+static bool blas_and_epilogue(struct vec c, int beta, double alpha, enum trans ta, struct vec a,
+                              enum trans tb, struct vec b, int m, int n, int k,
+                              const struct epilogue *e)
+{
+    struct epilogue rest = e ? *e : (struct epilogue){.bias = NULL};
+    if (rest.residual.data && rest.residual.data == c.data) {
+        if (rest.gelu || rest.factor || beta)
+            return false;
+        beta = 1;
+        rest.residual.data = NULL;
+    }
+    if (!blas_gemm(c, beta, alpha, ta, a, tb, b, m, n, k))
+        return false;
+    if (has_epilogue(&rest))
+        kernels_level()->epilogue->finish(c, c.data, c.stride, &rest, 0, 0, m, n);
+    return true;
 }
 
 void kernel_gemm(struct vec c, int beta, double alpha, enum trans ta, struct vec a, enum trans tb,
                  struct vec b, int m, int n, int k, const struct epilogue *epilogue)
 {
-    const real *bias = epilogue ? epilogue->bias : NULL;
     bool real_only = c.type == TYPE_REAL && a.type == TYPE_REAL && b.type == TYPE_REAL;
+    bool bf16 = a.type == TYPE_BF16 && b.type == TYPE_BF16 && kernels_level()->bf16;
     if (m == 0 || n == 0)
         return;
-    if (real_only && k > 0 && !is_ours(tb, m, n, k)) {
-        /* BLAS clears c in a pass of its own; c filled with the bias costs no more. */
-        int now = begin(c, beta, bias, m, n);
-        if (blas_gemm(c, now, alpha, ta, a, tb, b, m, n, k))
-            return;
-        beta = now;
-        bias = NULL;
-    }
-    own_gemm(c, beta, (real)alpha, matrix_of(a, ta), matrix_of(b, tb), m, n, k, bias);
+    if (bf16 && k > 0)
+        gemm_bf16(c, beta, (real)alpha, matrix_of(a, ta), matrix_of(b, tb), m, n, k, epilogue);
+    else if (!real_only || k == 0 || is_ours(tb, m, n, k) ||
+             !blas_and_epilogue(c, beta, alpha, ta, a, tb, b, m, n, k, epilogue))
+        gemm_own(c, beta, (real)alpha, matrix_of(a, ta), matrix_of(b, tb), m, n, k, epilogue,
+                 false);
 }

@@ -1,6 +1,7 @@
 /* isa_product.c - products from packed panels: a block of rows times a panel of two vectors is
  * summed in registers, so that each element that is loaded is used several times. */
 #include "kernels/isa.h"
+#include "kernels/lane_bf16.h"
 
 #if defined(LANE_AVX512)
 enum { BLOCK = 12 };
@@ -67,11 +68,11 @@ ALWAYS_INLINE real element(struct matrix b, ptrdiff_t at)
 static void pack_panel(real *to, struct matrix b, int j, int k, int n, int width)
 {
     int used = n - j < width ? n - j : width, first = 0;
-    if (b.type == TYPE_REAL && b.col == 1) {
-        const real *from = (const real *)b.data + j;
-        for (int p = 0; p < k; p++, from += b.row, to += width)
+    if (b.col == 1) {
+        for (int p = 0; p < k; p++, to += width)
             for (int i = 0; i < width; i += LANE)
-                lane_store(to + i, lane_get(from + i, (size_t)(used - i)));
+                lane_store(to + i, lane_get_type(b.data, b.type, (size_t)(p * b.row + j + i),
+                                                 (size_t)(used - i)));
         return;
     }
 #ifndef ATTNBENCH_DOUBLE
@@ -109,12 +110,12 @@ ALWAYS_INLINE void block(real *c, ptrdiff_t stride, int beta, real alpha, const 
                          int lanes)
 {
     lane sum[BLOCK][2];
-#pragma GCC unroll 16
+    UNROLL
     for (int i = 0; i < m; i++)
         sum[i][0] = sum[i][1] = (lane){0};
     for (int p = 0; p < k; p++) {
         lane b0 = lane_load(panel), b1 = lane_load(panel + (lanes - 1) * LANE);
-#pragma GCC unroll 16
+        UNROLL
         for (int i = 0; i < m; i++) {
             real x = a[i * row];
             sum[i][0] += x * b0;
@@ -124,7 +125,7 @@ ALWAYS_INLINE void block(real *c, ptrdiff_t stride, int beta, real alpha, const 
         a += col;
         panel += lanes * LANE;
     }
-#pragma GCC unroll 16
+    UNROLL
     for (int i = 0; i < m; i++) {
         update(c + i * stride, beta, alpha, sum[i][0], n);
         if (lanes == 2)

@@ -18,8 +18,8 @@
 
 /* Picks the kernels for this CPU, or the lower level that ATTNBENCH_ISA names (portable, avx2,
  * avx512, avx512+bf16, amx). Called once at the start, before any thread. ERR_INPUT for a name that
- * is unknown or a level that this CPU lacks. The levels with bf16 products of their own are tried on
- * small products first and passed over where they err. */
+ * is unknown or a level that this CPU lacks. The levels with bf16 products of their own are tried
+ * on small products first and passed over where they err. */
 MUST_USE enum status kernels_init(struct error *err);
 
 const char *kernels_isa(void); /* "portable", "avx2", "avx512", "avx512+bf16", "amx" */
@@ -133,8 +133,7 @@ struct packed {
     int k, n;
 };
 
-/* Bytes that kernel_pack writes for a (k, n) operand: at most twice those of k x n bf16 and a
- * constant times k + n. */
+/* Bytes that kernel_pack writes for a (k, n) operand: at most 2 (k + 31) (n + 15). */
 size_t kernel_packed_bytes(int k, int n);
 
 /* Packs op(b) (k, n), real or bf16, into `to`, which is 64-byte aligned. */

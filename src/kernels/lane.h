@@ -16,6 +16,17 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+/* Before a loop of at most 16 rounds whose count is a constant after inlining: no loop is left, and
+ * arrays that it goes through can live in registers. With its sanitizers clang would take minutes.
+ */
+#ifndef __clang__
+#define UNROLL _Pragma("GCC unroll 16")
+#elif __has_feature(address_sanitizer)
+#define UNROLL
+#else
+#define UNROLL _Pragma("clang loop unroll(full)")
+#endif
+
 #ifndef ATTNBENCH_DOUBLE
 #if defined(__AVX512F__)
 #define LANE_AVX512

@@ -12,6 +12,8 @@ struct kernels_level {
     const struct kernels_norm *norm;
     const struct kernels_optim *optim;
     const struct kernels_product *product;
+    const struct kernels_epilogue *epilogue;
+    const struct kernels_bf16 *bf16; /* NULL where there are no such instructions */
     const struct kernels_tile *tile;
 };
 

@@ -3,7 +3,11 @@
  * Forward, per tile: s = scale q k^T, s = exp(s - max), y = s v / sum. Backward, per tile:
  *   w = exp(scale q k^T - lse)    dp = dropout(dy v^T)      ds = scale w (dp - sum y dy)
  *   dq = ds k                     dk += ds^T q              dv += dropout(w)^T dy
- * Keys and values are packed once per head; dk and dv are summed in scratch over the tiles. */
+ * Keys and values are packed once per head; dk and dv are summed in scratch over the tiles. Where
+ * all operands are bf16 and the level has bf16 products, s and ds are rounded to bf16 as left
+ * operands of a product; sums, maxima and exponentials stay real. */
+#include <stdbool.h>
+
 #include "kernels/level.h"
 
 /* Scores of a tile: two tiles stay in L2. A tile has at least as many rows as keep a product busy.
@@ -12,18 +16,20 @@ enum { TILE_SCORES = 32768, TILE_ROWS = 24 };
 
 /* Sizes that follow from the shape alone, and the pieces of the scratch. */
 struct plan {
-    int rows;         /* of a tile */
-    ptrdiff_t stride; /* of a tile */
+    const struct kernels_bf16 *bf16; /* NULL: all products are real */
+    int rows;                        /* of a tile */
+    ptrdiff_t stride;                /* of a tile */
     real *q, *y,
         *dy;         /* (rows, d), (rows, e), (rows, e): bf16 as real, or a result not yet scaled */
     real *s, *dp;    /* (rows, M) */
     real *row;       /* (rows): 1 / sum, or sum y dy */
-    real *k_columns; /* k^T packed: (d, M) */
-    real *k_rows;    /* k packed: (M, d) */
-    real *v_columns; /* v^T packed: (e, M) */
-    real *v_rows;    /* v packed: (M, e) */
-    real *q_rows;    /* q of the tile, packed: (rows, d) */
-    real *dy_rows;   /* dy of the tile, packed: (rows, e) */
+    void *k_columns; /* k^T packed: (d, M) */
+    void *k_rows;    /* k packed: (M, d) */
+    void *v_columns; /* v^T packed: (e, M) */
+    void *v_rows;    /* v packed: (M, e) */
+    void *q_rows;    /* q of the tile, packed: (rows, d) */
+    void *dy_rows;   /* dy of the tile, packed: (rows, e) */
+    uint16_t *left;  /* a left operand as bf16: (rows, M), (M, rows), (rows, d or e) */
     real *dk, *dv;   /* (M, d), (M, e) */
 };
 
@@ -35,12 +41,23 @@ static real *take(real *scratch, size_t *used, size_t n)
     return here;
 }
 
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Room for a right operand (k, n), packed as real or as bf16. */
+static void *take_packed(real *scratch, size_t *used, int k, int n)
+{
+    return take(scratch, used, most(product_packed(k, n), bf16_packed(k, n, BF16_DEPTH) / 2));
+}
+
 /* Divides the scratch (NULL: only counts). Returns the number of reals. */
 static size_t make_plan(struct plan *p, const struct sdpa *o, real *scratch)
 {
-    int most = o->M > 0 ? TILE_SCORES / o->M : o->N;
-    most = most < TILE_ROWS ? TILE_ROWS : most;
-    int tiles = o->N > 0 ? (o->N - 1) / most + 1 : 1;
+    int busy = o->M > 0 ? TILE_SCORES / o->M : o->N;
+    busy = busy < TILE_ROWS ? TILE_ROWS : busy;
+    int tiles = o->N > 0 ? (o->N - 1) / busy + 1 : 1;
     p->rows = (o->N + tiles - 1) / tiles;
     p->stride = (ptrdiff_t)product_padded(o->M);
 
@@ -52,12 +69,15 @@ static size_t make_plan(struct plan *p, const struct sdpa *o, real *scratch)
     p->s = take(scratch, &used, rows * (size_t)p->stride);
     p->dp = take(scratch, &used, rows * (size_t)p->stride);
     p->row = take(scratch, &used, rows);
-    p->k_columns = take(scratch, &used, product_packed(o->d, o->M));
-    p->k_rows = take(scratch, &used, product_packed(o->M, o->d));
-    p->v_columns = take(scratch, &used, product_packed(o->e, o->M));
-    p->v_rows = take(scratch, &used, product_packed(o->M, o->e));
-    p->q_rows = take(scratch, &used, product_packed(p->rows, o->d));
-    p->dy_rows = take(scratch, &used, product_packed(p->rows, o->e));
+    p->k_columns = take_packed(scratch, &used, o->d, o->M);
+    p->k_rows = take_packed(scratch, &used, o->M, o->d);
+    p->v_columns = take_packed(scratch, &used, o->e, o->M);
+    p->v_rows = take_packed(scratch, &used, o->M, o->e);
+    p->q_rows = take_packed(scratch, &used, p->rows, o->d);
+    p->dy_rows = take_packed(scratch, &used, p->rows, o->e);
+    size_t scores = most(bf16_left_size(p->rows, o->M), bf16_left_size(o->M, p->rows));
+    size_t tokens = most(bf16_left_size(p->rows, o->d), bf16_left_size(p->rows, o->e));
+    p->left = (uint16_t *)take(scratch, &used, most(scores, tokens) / 2);
     p->dk = take(scratch, &used, (size_t)o->M * d);
     p->dv = take(scratch, &used, (size_t)o->M * e);
     return used;
@@ -84,10 +104,31 @@ static struct matrix tile_of(const real *s, ptrdiff_t stride)
     return (struct matrix){s, TYPE_REAL, stride, 1};
 }
 
-/* x (rows, cols) as real numbers, in `buffer` unless it is. */
-static struct matrix as_real(real *buffer, struct vec x, int rows, int cols)
+/* Packs a right operand (k, n). */
+static void pack(const struct plan *p, void *to, struct matrix b, int k, int n)
 {
-    if (x.type == TYPE_REAL)
+    if (p->bf16)
+        p->bf16->pack(to, BF16_PANEL * (ptrdiff_t)bf16_padded(k, p->bf16->depth), b, k, n);
+    else
+        kernels_level()->product->pack(to, b, k, n);
+}
+
+/* c = beta c + alpha a b with b packed. */
+static void multiply(const struct plan *p, real *c, ptrdiff_t stride, int beta, real alpha,
+                     struct matrix a, const void *b, int m, int n, int k)
+{
+    if (p->bf16)
+        p->bf16->multiply(
+            c, stride, beta, alpha, p->bf16->left(p->left, a, m, k),
+            (struct right){b, BF16_PANEL * (ptrdiff_t)bf16_padded(k, p->bf16->depth), 0}, m, n, k);
+    else
+        kernels_level()->product->multiply(c, stride, beta, alpha, a, b, m, n, k);
+}
+
+/* x (rows, cols) as a left operand: as real numbers, in `buffer` unless it is, or as bf16. */
+static struct matrix as_left(const struct plan *p, real *buffer, struct vec x, int rows, int cols)
+{
+    if (x.type == TYPE_REAL || p->bf16)
         return rows_of(x);
     struct vec to = {buffer, TYPE_REAL, cols};
     kernel_accumulate(to, 0, x, 1, (size_t)rows, (size_t)cols);
@@ -108,18 +149,16 @@ static struct tile_dropout tile_dropout(const struct sdpa *o, int b, int h, int 
 /* s = scale q k^T for `rows` rows of q. */
 static void scores(const struct plan *p, const struct sdpa *o, struct vec q, int rows)
 {
-    kernels_level()->product->multiply(p->s, p->stride, 0, (real)o->scale,
-                                       as_real(p->q, q, rows, o->d), p->k_columns, rows, o->M,
-                                       o->d);
+    multiply(p, p->s, p->stride, 0, (real)o->scale, as_left(p, p->q, q, rows, o->d), p->k_columns,
+             rows, o->M, o->d);
 }
 
 static void forward_head(const struct plan *p, const struct sdpa *o, int b, int h, struct vec y,
                          real *lse, struct vec q, struct vec k, struct vec v)
 {
-    const struct kernels_product *product = kernels_level()->product;
     const struct kernels_tile *tile = kernels_level()->tile;
-    product->pack(p->k_columns, transposed(rows_of(k)), o->d, o->M);
-    product->pack(p->v_rows, rows_of(v), o->M, o->e);
+    pack(p, p->k_columns, transposed(rows_of(k)), o->d, o->M);
+    pack(p, p->v_rows, rows_of(v), o->M, o->e);
     for (int i = 0; i < o->N; i += p->rows) {
         int rows = o->N - i < p->rows ? o->N - i : p->rows;
         scores(p, o, vec_at(q, (size_t)i, 0), rows);
@@ -128,9 +167,18 @@ static void forward_head(const struct plan *p, const struct sdpa *o, int b, int 
             struct tile_dropout drop = tile_dropout(o, b, h, i);
             tile->dropout(p->s, p->stride, &drop, rows, o->M);
         }
-        product->multiply(p->y, o->e, 0, 1, tile_of(p->s, p->stride), p->v_rows, rows, o->e, o->M);
+        multiply(p, p->y, o->e, 0, 1, tile_of(p->s, p->stride), p->v_rows, rows, o->e, o->M);
         tile->store(vec_at(y, (size_t)i, 0), 0, p->y, o->e, p->row, rows, o->e);
     }
+}
+
+/* The bf16 products of the level, if all operands are bf16. */
+static const struct kernels_bf16 *bf16_of(struct heads q, struct heads k, struct heads v,
+                                          struct heads dy)
+{
+    bool all =
+        q.type == TYPE_BF16 && k.type == TYPE_BF16 && v.type == TYPE_BF16 && dy.type == TYPE_BF16;
+    return all ? kernels_level()->bf16 : NULL;
 }
 
 void kernel_sdpa(struct heads y, real *lse, struct heads q, struct heads k, struct heads v,
@@ -138,6 +186,7 @@ void kernel_sdpa(struct heads y, real *lse, struct heads q, struct heads k, stru
 {
     struct plan p;
     make_plan(&p, s, scratch);
+    p.bf16 = bf16_of(q, k, v, v);
     for (int b = 0; b < s->B; b++)
         for (int h = 0; h < s->H; h++)
             forward_head(&p, s, b, h, heads_at(y, b, h),
@@ -156,7 +205,6 @@ struct head_grad {
 static void backward_tile(const struct plan *p, const struct sdpa *o, const struct head_grad *g,
                           int b, int h, int i, int rows)
 {
-    const struct kernels_product *product = kernels_level()->product;
     const struct kernels_tile *tile = kernels_level()->tile;
     struct vec q = vec_at(g->q, (size_t)i, 0), dy = vec_at(g->dy, (size_t)i, 0);
     struct tile_dropout drop = tile_dropout(o, b, h, i);
@@ -165,8 +213,8 @@ static void backward_tile(const struct plan *p, const struct sdpa *o, const stru
     scores(p, o, q, rows);
     tile->weights(p->s, p->stride, g->lse + i, rows, o->M);
     if (g->dq.data || g->dk.data) {
-        product->multiply(p->dp, p->stride, 0, 1, as_real(p->dy, dy, rows, o->e), p->v_columns,
-                          rows, o->M, o->e);
+        multiply(p, p->dp, p->stride, 0, 1, as_left(p, p->dy, dy, rows, o->e), p->v_columns, rows,
+                 o->M, o->e);
         if (dropped)
             tile->dropout(p->dp, p->stride, &drop, rows, o->M);
         tile->dots(p->row, vec_at(g->y, (size_t)i, 0), dy, rows, o->e);
@@ -175,17 +223,17 @@ static void backward_tile(const struct plan *p, const struct sdpa *o, const stru
     if (g->dv.data) {
         if (dropped)
             tile->dropout(p->s, p->stride, &drop, rows, o->M);
-        product->pack(p->dy_rows, rows_of(dy), rows, o->e);
-        product->multiply(p->dv, o->e, !first, 1, transposed(tile_of(p->s, p->stride)), p->dy_rows,
-                          o->M, o->e, rows);
+        pack(p, p->dy_rows, rows_of(dy), rows, o->e);
+        multiply(p, p->dv, o->e, !first, 1, transposed(tile_of(p->s, p->stride)), p->dy_rows, o->M,
+                 o->e, rows);
     }
     if (g->dk.data) {
-        product->pack(p->q_rows, rows_of(q), rows, o->d);
-        product->multiply(p->dk, o->d, !first, 1, transposed(tile_of(p->dp, p->stride)), p->q_rows,
-                          o->M, o->d, rows);
+        pack(p, p->q_rows, rows_of(q), rows, o->d);
+        multiply(p, p->dk, o->d, !first, 1, transposed(tile_of(p->dp, p->stride)), p->q_rows, o->M,
+                 o->d, rows);
     }
     if (g->dq.data) {
-        product->multiply(p->q, o->d, 0, 1, tile_of(p->dp, p->stride), p->k_rows, rows, o->d, o->M);
+        multiply(p, p->q, o->d, 0, 1, tile_of(p->dp, p->stride), p->k_rows, rows, o->d, o->M);
         tile->store(vec_at(g->dq, (size_t)i, 0), g->beta_q, p->q, o->d, NULL, rows, o->d);
     }
 }
@@ -193,11 +241,10 @@ static void backward_tile(const struct plan *p, const struct sdpa *o, const stru
 static void backward_head(const struct plan *p, const struct sdpa *o, const struct head_grad *g,
                           int b, int h)
 {
-    const struct kernels_product *product = kernels_level()->product;
     const struct kernels_tile *tile = kernels_level()->tile;
-    product->pack(p->k_columns, transposed(rows_of(g->k)), o->d, o->M);
-    product->pack(p->k_rows, rows_of(g->k), o->M, o->d);
-    product->pack(p->v_columns, transposed(rows_of(g->v)), o->e, o->M);
+    pack(p, p->k_columns, transposed(rows_of(g->k)), o->d, o->M);
+    pack(p, p->k_rows, rows_of(g->k), o->M, o->d);
+    pack(p, p->v_columns, transposed(rows_of(g->v)), o->e, o->M);
     for (int i = 0; i < o->N; i += p->rows)
         backward_tile(p, o, g, b, h, i, o->N - i < p->rows ? o->N - i : p->rows);
     if (g->dk.data)
@@ -217,6 +264,7 @@ void kernel_sdpa_grad(struct heads dq, int beta_q, struct heads dk, int beta_k, 
 {
     struct plan p;
     make_plan(&p, s, scratch);
+    p.bf16 = bf16_of(q, k, v, dy);
     for (int b = 0; b < s->B; b++) {
         for (int h = 0; h < s->H; h++) {
             struct head_grad g = {

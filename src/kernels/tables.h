@@ -57,6 +57,13 @@ struct kernels_optim {
     void (*average)(real *y, const real *x, size_t n, double decay);
 };
 
+struct kernels_epilogue {
+    /* Rows and columns of c from (row, col) on: c = the epilogue of x, (rows, cols), rows `stride`
+     * apart. x may be that part of c. */
+    void (*finish)(struct vec c, const real *x, ptrdiff_t stride, const struct epilogue *e,
+                   size_t row, size_t col, int rows, int cols);
+};
+
 #define KERNELS_TABLES_OF(isa)                                                                     \
     extern const struct kernels_elementwise elementwise_##isa;                                     \
     extern const struct kernels_columns columns_##isa;                                             \
@@ -64,12 +71,15 @@ struct kernels_optim {
     extern const struct kernels_norm norm_##isa;                                                   \
     extern const struct kernels_optim optim_##isa;                                                 \
     extern const struct kernels_product product_##isa;                                             \
+    extern const struct kernels_epilogue epilogue_##isa;                                           \
     extern const struct kernels_tile tile_##isa
 
 KERNELS_TABLES_OF(portable);
 #ifndef ISA_ONLY_PORTABLE
 KERNELS_TABLES_OF(avx2);
 KERNELS_TABLES_OF(avx512);
+extern const struct kernels_bf16 bf16_avx512bf16;
+extern const struct kernels_bf16 bf16_amx;
 #endif
 
 #endif

@@ -105,9 +105,12 @@ static enum status vit_check(const void *options, struct error *err)
         return error_set(err, ERR_INPUT, "fc_norm: needs \"pool\": \"mean\"");
     if (m->distilled && m->pool == VIT_POOL_MEAN)
         return error_set(err, ERR_INPUT, "distilled: needs \"pool\": \"cls\"");
+    if (m->mlp_ratio * m->dim < 1 || m->mlp_ratio * m->dim > 1 << 20)
+        return error_set(err, ERR_INPUT, "mlp_ratio: %g times dim %d is not in 1..2^20",
+                         m->mlp_ratio, m->dim);
     double tokens = (double)m->image_size[0] / m->patch_size[0] * m->image_size[1] /
                     m->patch_size[1];
-    if (tokens > 1 << 20 || tokens * m->dim > 1 << 28 || m->mlp_ratio * m->dim > 1 << 20)
+    if (tokens > 1 << 20 || tokens * m->dim > 1 << 28)
         return error_set(err, ERR_INPUT,
                          "image_size: %.0f tokens of width %d are too large (the limit is 2^20 "
                          "tokens, 2^28 numbers)", tokens, m->dim);
@@ -150,6 +153,7 @@ static struct tensor *vit_branch(struct graph *g, const char *scale, const char 
 /* One pre-norm encoder block (arXiv:2010.11929, eq. 2 and 3).  x: (B, N, D). Returns (B, N, D). */
 static struct tensor *vit_block(struct graph *g, const struct vit *m, int block, struct tensor *x)
 {
+    graph_segment(g);
     graph_scope_push(g, "blocks.%d", block);
     struct attn_site site = vit_site(m, x->shape.rank ? x->shape.dim[0] : 1, block);
 
@@ -200,17 +204,18 @@ static struct tensor *vit_record(struct graph *g, const void *options, struct te
     x = vit_embed(g, m, x);
     for (int i = 0; i < m->depth; i++)
         x = vit_block(g, m, i, x);
+    graph_segment(g);
     if (!m->fc_norm)
         x = vit_norm(g, "norm", x);
     if (m->distilled) {
-        struct tensor *a = nn_linear(g, "head", op_pool(g, x, 0, 1), m->classes);
-        struct tensor *b = nn_linear(g, "head_dist", op_pool(g, x, 1, 1), m->classes);
+        struct tensor *a = nn_head(g, "head", op_pool(g, x, 0, 1), m->classes);
+        struct tensor *b = nn_head(g, "head_dist", op_pool(g, x, 1, 1), m->classes);
         return op_scale(g, op_add(g, a, b), 0.5);
     }
     x = op_pool(g, x, 0, m->pool == VIT_POOL_CLS ? 1 : tokens);
     if (m->fc_norm)
         x = vit_norm(g, "fc_norm", x);
-    return nn_linear(g, "head", x, m->classes);
+    return nn_head(g, "head", x, m->classes);
 }
 
 const struct model vit_model = {

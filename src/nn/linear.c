@@ -17,6 +17,16 @@ struct tensor *nn_linear(struct graph *g, const char *name, struct tensor *x, in
     return nn_linear_bias(g, name, x, out, true);
 }
 
+struct tensor *nn_head(struct graph *g, const char *name, struct tensor *x, int classes)
+{
+    graph_scope_push(g, "%s", name);
+    struct tensor *W =
+        graph_param(g, "weight", SHAPE(classes, tensor_cols(x)), INIT_TRUNCATED(0.02));
+    struct tensor *y = op_linear_real(g, x, W, graph_param(g, "bias", SHAPE(classes), INIT_ZEROS));
+    graph_scope_pop(g);
+    return y;
+}
+
 void nn_heads(struct graph *g, const char *name, struct tensor *x, int count, int H, bool bias,
               struct tensor *heads[])
 {

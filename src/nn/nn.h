@@ -14,6 +14,9 @@ struct tensor *nn_linear(struct graph *g, const char *name, struct tensor *x, in
 struct tensor *nn_linear_bias(struct graph *g, const char *name, struct tensor *x, int out,
                               bool bias);
 
+/* The classifier: x W^T + bias, real in every precision.  x: (B, D). Returns (B, classes). */
+struct tensor *nn_head(struct graph *g, const char *name, struct tensor *x, int classes);
+
 /* Layer normalisation with weight 1 and bias 0 to start with.  x: (.., D). */
 struct tensor *nn_layer_norm(struct graph *g, const char *name, struct tensor *x, double eps);
 

@@ -1,15 +1,20 @@
 /* drop_path.c - stochastic depth: whole samples zeroed at random (arXiv:1603.09382).    x, y: (B, ..)
  *   y[b] = keep[b] x[b] / (1 - p)        dx[b] = keep[b] dy[b] / (1 - p) */
+#include "ops/drop_path.h"
+
 #include <stdio.h>
 
 #include "base/rng.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
-struct drop_path {
-    double p;
-    uint64_t stream;
-};
+void drop_path_factors(real *factor, const struct drop_path *o, const struct run *run, int count)
+{
+    for (int b = 0; b < count; b++) {
+        double u = rng_uniform(o->stream, run->step, run->sample + (uint64_t)b, 0);
+        factor[b] = u < o->p ? 0 : (real)(1 / (1 - o->p));
+    }
+}
 
 static void drop_path_infer(struct graph *g, struct node *n)
 {
@@ -25,15 +30,11 @@ static void drop_path_infer(struct graph *g, struct node *n)
 
 static void drop_path_forward(const struct node *n)
 {
-    const struct drop_path *o = n->options;
     int B = n->out->shape.dim[0];
-    real *factor = n->saved[0]->data;
-    for (int b = 0; b < B; b++)
-        factor[b] = rng_uniform(o->stream, n->run->step, n->run->sample + (uint64_t)b, 0) < o->p
-                        ? 0
-                        : (real)(1 / (1 - o->p));
-    kernel_scale_rows(tensor_vec(n->out), 0, tensor_vec(n->in[0]), factor, tensor_rows(n->out),
-                      (size_t)tensor_cols(n->out), tensor_rows(n->out) / (size_t)B);
+    drop_path_factors(n->saved[0]->data, n->options, n->run, B);
+    kernel_scale_rows(tensor_vec(n->out), 0, tensor_vec(n->in[0]), n->saved[0]->data,
+                      tensor_rows(n->out), (size_t)tensor_cols(n->out),
+                      tensor_rows(n->out) / (size_t)B);
 }
 
 static void drop_path_backward(const struct node *n)

@@ -1,7 +1,20 @@
 /* linear.c - affine map of the last axis.    x: (.., in)  W: (out, in)  bias: (out)  y: (.., out)
- *   y = x W^T + bias        dx = dy W,  dW = dy^T x,  dbias = column sums of dy */
+ *   y = x W^T + bias        dx = dy W,  dW = dy^T x,  dbias = column sums of dy
+ * After graph_fuse it may compute what follows as well, in this order, while the product is in cache:
+ *   y = gelu(z), z = x W^T + bias kept;   y = factor z (stochastic depth);   y = z + residual
+ * and then dz = dy gelu'(z), or dz = factor dy, stands for dy above, and dresidual = dy. */
 #include "kernels/kernels.h"
+#include "ops/drop_path.h"
 #include "ops/ops.h"
+
+struct linear {
+    enum type out; /* 0: as x */
+    bool gelu;
+    const struct drop_path *drop_path; /* NULL: none */
+};
+
+enum { X, WEIGHT, BIAS, RESIDUAL };    /* inputs */
+enum { BEFORE, FACTOR };               /* saved, where absorbed: z, and a number for each sample */
 
 /* Rows and columns of a weight of any shape: a convolution's (D, C, p, p) is (D, C p p). */
 static int weight_rows(const struct tensor *W)
@@ -31,38 +44,127 @@ static void linear_infer(struct graph *g, struct node *n)
     }
     infer_param(g, n, 1);
     infer_param(g, n, 2);
+    const struct linear *o = n->options;
     struct shape shape = x->shape;
     shape.dim[shape.rank - 1] = weight_rows(W);
-    graph_out(g, n, x->type, shape);
+    graph_out(g, n, o->out ? o->out : x->type, shape);
+    if (x->type == TYPE_BF16)
+        W->root->param->packed = true;
 }
 
-static double linear_macs(const struct node *n)
+static void linear_products(const struct node *n, product_visit *visit, void *context)
 {
-    return (double)tensor_count(n->out) * tensor_cols(n->in[0]);
+    const struct tensor *x = n->in[X], *W = n->in[WEIGHT];
+    const struct product y = {
+        .m = (int)tensor_rows(x), .n = weight_rows(W), .k = weight_cols(W), .tb = TRANSPOSED,
+        .a = X, .b = WEIGHT, .all_rows = true, .count = 1,
+    };
+    visit(&y, context);
+}
+
+/* c = beta c + a op(W), op(W) in packed bf16 where activations are bf16. */
+static void multiply(struct vec c, int beta, struct vec a, enum trans trans, const struct node *n,
+                     int rows, const struct epilogue *epilogue)
+{
+    const struct tensor *W = n->in[WEIGHT];
+    int out = weight_rows(W), in = weight_cols(W);
+    if (n->in[X]->type == TYPE_BF16)
+        kernel_gemm_packed(c, beta, a, param_packed(n->run->params, W->root->param, trans), rows,
+                           epilogue);
+    else
+        kernel_gemm(c, beta, 1, PLAIN, a, trans, weight_vec(W, W->data), rows,
+                    trans == TRANSPOSED ? out : in, trans == TRANSPOSED ? in : out, epilogue);
 }
 
 static void linear_forward(const struct node *n)
 {
-    const struct tensor *x = n->in[0], *W = n->in[1];
-    struct epilogue epilogue = {.bias = n->in[2] ? n->in[2]->data : NULL};
-    kernel_gemm(tensor_vec(n->out), 0, 1, PLAIN, tensor_vec(x), TRANSPOSED,
-                weight_vec(W, W->data), (int)tensor_rows(x), weight_rows(W), weight_cols(W),
-                &epilogue);
+    const struct linear *o = n->options;
+    const struct tensor *x = n->in[X];
+    int rows = (int)tensor_rows(x);
+    struct epilogue e = {.bias = n->in[BIAS] ? n->in[BIAS]->data : NULL, .gelu = o->gelu};
+    if (n->saved[BEFORE] && o->gelu)
+        e.before = (struct vec){n->saved[BEFORE]->data, n->saved[BEFORE]->type,
+                                tensor_cols(n->out)};
+    if (o->drop_path) {
+        drop_path_factors(n->saved[FACTOR]->data, o->drop_path, n->run, n->out->shape.dim[0]);
+        e.factor = n->saved[FACTOR]->data;
+        e.period = (size_t)rows / (size_t)n->out->shape.dim[0];
+    }
+    if (n->inputs > RESIDUAL)
+        e.residual = tensor_vec(n->in[RESIDUAL]);
+    multiply(tensor_vec(n->out), 0, tensor_vec(x), TRANSPOSED, n, rows, &e);
+}
+
+/* Gradient of x W^T + bias: that of the output, or what absorbed steps make of it, in scratch. */
+static struct vec product_grad(const struct node *n, size_t rows, size_t out)
+{
+    const struct linear *o = n->options;
+    struct vec dy = tensor_grad(n->out);
+    if (!o->gelu && !o->drop_path)
+        return dy;
+    struct vec dz = {n->scratch_backward->data, n->out->type, (ptrdiff_t)out};
+    if (o->gelu) {
+        struct vec z = {n->saved[BEFORE]->data, n->saved[BEFORE]->type, (ptrdiff_t)out};
+        kernel_gelu_grad(dz, 0, z, dy, rows, out);
+    } else {
+        kernel_scale_rows(dz, 0, dy, n->saved[FACTOR]->data, rows, out,
+                          rows / (size_t)n->out->shape.dim[0]);
+    }
+    return dz;
 }
 
 static void linear_backward(const struct node *n)
 {
-    const struct tensor *x = n->in[0], *W = n->in[1], *bias = n->in[2];
+    const struct tensor *x = n->in[X], *W = n->in[WEIGHT], *bias = n->in[BIAS];
     int rows = (int)tensor_rows(x), in = weight_cols(W), out = weight_rows(W);
-    struct vec dy = tensor_grad(n->out);
+    struct vec dz = product_grad(n, (size_t)rows, (size_t)out);
     if (x->grad)
-        kernel_gemm(tensor_grad(x), n->beta[0], 1, PLAIN, dy, PLAIN, weight_vec(W, W->data), rows,
-                    in, out, NULL);
+        multiply(tensor_grad(x), n->beta[X], dz, PLAIN, n, rows, NULL);
     if (W->grad)
-        kernel_gemm(weight_vec(W, W->grad), 1, 1, TRANSPOSED, dy, PLAIN, tensor_vec(x), out, in,
+        kernel_gemm(weight_vec(W, W->grad), 1, 1, TRANSPOSED, dz, PLAIN, tensor_vec(x), out, in,
                     rows, NULL);
     if (bias && bias->grad)
-        kernel_column_sums(bias->grad, dy, (size_t)rows, (size_t)out);
+        kernel_column_sums(bias->grad, dz, (size_t)rows, (size_t)out);
+    if (n->inputs > RESIDUAL && n->in[RESIDUAL]->grad)
+        kernel_accumulate(tensor_grad(n->in[RESIDUAL]), n->beta[RESIDUAL], tensor_grad(n->out), 1,
+                          (size_t)rows, (size_t)out);
+}
+
+/* Scratch for dz, in the storage type of the output. */
+static void need_scratch(struct graph *g, struct node *n)
+{
+    size_t bytes = tensor_count(n->out) * type_size(n->out->type);
+    graph_scratch(g, n, 0, (bytes + sizeof(real) - 1) / sizeof(real));
+}
+
+static bool linear_absorb(struct graph *g, struct node *n, const struct node *reader)
+{
+    struct linear o = *(const struct linear *)n->options;
+    bool last = o.gelu || n->inputs > RESIDUAL;
+    if (last || (o.out && o.out != n->in[X]->type))
+        return false;
+    if (reader->op == &gelu_op && !o.drop_path) {
+        o.gelu = true;
+        if (g->options.gradients)
+            n->saved[BEFORE] = n->out; /* z, which nobody else reads */
+    } else if (reader->op == &drop_path_op && !o.drop_path) {
+        o.drop_path = reader->options;
+        n->saved[FACTOR] = reader->saved[0];
+    } else if (reader->op == &add_op) {
+        int other = reader->in[0]->root == n->out->root;
+        struct tensor *residual = reader->in[other];
+        if (residual->type != n->out->type || !tensor_has_rows(residual))
+            return false;
+        n->in[RESIDUAL] = residual;
+        n->inputs = RESIDUAL + 1;
+        n->options = graph_copy(g, &o, sizeof o);
+        return !g->error.status;
+    } else {
+        return false;
+    }
+    need_scratch(g, n);
+    n->options = graph_copy(g, &o, sizeof o);
+    return !g->error.status;
 }
 
 static struct tensor *linear_sample(struct graph *g)
@@ -73,12 +175,27 @@ static struct tensor *linear_sample(struct graph *g)
 }
 
 const struct op linear_op = {
-    .name = "linear", .infer = linear_infer, .macs = linear_macs, .forward = linear_forward,
-    .backward = linear_backward, .backward_reads = READS_IN(0) | READS_IN(1),
-    .takes = TYPE_REAL | TYPE_BF16 | TAKES_ROWS, .sample = linear_sample,
+    .name = "linear", .infer = linear_infer, .products = linear_products,
+    .forward = linear_forward, .backward = linear_backward,
+    .backward_reads = READS_IN(0) | READS_IN(1),
+    .takes = TYPE_REAL | TYPE_BF16 | TAKES_ROWS, .absorb = linear_absorb,
+    .sample = linear_sample,
 };
+
+static struct tensor *record(struct graph *g, struct tensor *x, struct tensor *W,
+                             struct tensor *bias, enum type out)
+{
+    struct linear o = {.out = out};
+    return graph_record(g, &linear_op, graph_copy(g, &o, sizeof o), INPUTS(x, W, bias));
+}
 
 struct tensor *op_linear(struct graph *g, struct tensor *x, struct tensor *W, struct tensor *bias)
 {
-    return graph_record(g, &linear_op, NULL, INPUTS(x, W, bias));
+    return record(g, x, W, bias, 0);
+}
+
+struct tensor *op_linear_real(struct graph *g, struct tensor *x, struct tensor *W,
+                              struct tensor *bias)
+{
+    return record(g, x, W, bias, TYPE_REAL);
 }

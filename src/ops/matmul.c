@@ -67,10 +67,14 @@ static void matmul_infer(struct graph *g, struct node *n)
     graph_out(g, n, shape.rank == a->shape.rank ? a->type : b->type, shape);
 }
 
-static double matmul_macs(const struct node *n)
+static void matmul_products(const struct node *n, product_visit *visit, void *context)
 {
+    const struct matmul *o = n->options;
     struct sizes s = sizes_of(n);
-    return (double)s.outer * s.m * s.n * s.k;
+    const struct product y = {
+        .m = s.m, .n = s.n, .k = s.k, .ta = o->ta, .tb = o->tb, .a = 0, .b = 1, .count = s.outer,
+    };
+    visit(&y, context);
 }
 
 /* Matrix number i of a tensor's values or gradient. */
@@ -139,8 +143,9 @@ static struct tensor *matmul_sample(struct graph *g)
 }
 
 const struct op matmul_op = {
-    .name = "matmul", .infer = matmul_infer, .macs = matmul_macs, .forward = matmul_forward,
-    .backward = matmul_backward, .backward_reads = READS_IN(0) | READS_IN(1),
+    .name = "matmul", .infer = matmul_infer, .products = matmul_products,
+    .forward = matmul_forward, .backward = matmul_backward,
+    .backward_reads = READS_IN(0) | READS_IN(1),
     .takes = TYPE_REAL | TYPE_BF16 | TAKES_HEADS, .sample = matmul_sample,
 };
 

@@ -1,10 +1,6 @@
 /* ops.c - the table made from ops.def, and what several ops share. */
 #include "ops/ops.h"
 
-#define OP(name) extern const struct op name##_op;
-#include "ops/ops.def"
-#undef OP
-
 static const struct op *const ops[] = {
 #define OP(name) &name##_op,
 #include "ops/ops.def"

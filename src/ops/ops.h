@@ -7,6 +7,10 @@
 
 #include "graph/graph.h"
 
+#define OP(name) extern const struct op name##_op;
+#include "ops/ops.def"
+#undef OP
+
 /* The i-th op of ops.def, NULL past the end. */
 const struct op *op_at(int i);
 
@@ -42,6 +46,10 @@ struct tensor *op_patchify(struct graph *g, struct tensor *x, int h, int w);
 /* x W^T + bias.  x: (.., in)  W: (out, in) or any shape of `out` rows  bias: (out) or NULL.
  * Returns (.., out). */
 struct tensor *op_linear(struct graph *g, struct tensor *x, struct tensor *W, struct tensor *bias);
+
+/* The same with y real whatever x is: logits. */
+struct tensor *op_linear_real(struct graph *g, struct tensor *x, struct tensor *W,
+                              struct tensor *bias);
 
 /* Matrix products of the last two axes, for each of the outer ones.
  * a: (.., m, k)  b: (.., k, n), with _tn a: (.., k, m), with _nt b: (.., n, k). Returns (.., m, n). The

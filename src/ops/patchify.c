@@ -1,6 +1,6 @@
 /* patchify.c - images cut into patches, one row each.    x: (B, C, H, W)  y: (B, (H/h)(W/w), C h w)
  * The row of a patch is ordered (C, h, w) as the weight of the convolution that it replaces.
- *   y and dy: the same numbers in another order */
+ *   y and dy: the same numbers in another order, y in the graph's storage type */
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
@@ -18,7 +18,7 @@ static void patchify_infer(struct graph *g, struct node *n)
                    shape_text(text, x));
         return;
     }
-    graph_out(g, n, n->in[0]->type,
+    graph_out(g, n, g->options.type,
               SHAPE(x->dim[0], x->dim[2] / p->h * (x->dim[3] / p->w), x->dim[1] * p->h * p->w));
 }
 

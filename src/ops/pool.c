@@ -19,6 +19,7 @@ static void pool_infer(struct graph *g, struct node *n)
         return;
     }
     graph_out(g, n, n->in[0]->type, SHAPE(x->dim[0], x->dim[2]));
+    graph_scratch(g, n, (size_t)x->dim[2], 0); /* sums are real whatever is stored */
 }
 
 /* Token t of sample b of (B, N, D), or row b of (B, D); values or gradient. */
@@ -33,10 +34,13 @@ static void pool_forward(const struct node *n)
 {
     const struct pool *o = n->options;
     const struct tensor *x = n->in[0], *y = n->out;
-    for (int b = 0; b < x->shape.dim[0]; b++)
+    size_t D = (size_t)tensor_cols(x);
+    struct vec sum = {n->scratch->data, TYPE_REAL, (ptrdiff_t)D};
+    for (int b = 0; b < x->shape.dim[0]; b++) {
         for (int t = 0; t < o->count; t++)
-            kernel_accumulate(row(y, y->data, b, 0), t > 0, row(x, x->data, b, o->first + t),
-                              1.0 / o->count, 1, (size_t)tensor_cols(x));
+            kernel_accumulate(sum, t > 0, row(x, x->data, b, o->first + t), 1, 1, D);
+        kernel_accumulate(row(y, y->data, b, 0), 0, sum, 1.0 / o->count, 1, D);
+    }
 }
 
 static void pool_backward(const struct node *n)

@@ -31,10 +31,18 @@ static void sdpa_infer(struct graph *g, struct node *n)
     graph_scratch(g, n, scratch, scratch);
 }
 
-static double sdpa_macs(const struct node *n)
+static void sdpa_products(const struct node *n, product_visit *visit, void *context)
 {
     struct sdpa s = sdpa_of(n);
-    return (double)s.B * s.H * s.N * s.M * (s.d + s.e);
+    double count = (double)s.B * s.H;
+    const struct product scores = {
+        .m = s.N, .n = s.M, .k = s.d, .tb = TRANSPOSED, .a = 0, .b = 1, .count = count,
+    };
+    const struct product y = {
+        .m = s.N, .n = s.e, .k = s.M, .a = PRODUCT_BETWEEN, .b = 2, .count = count,
+    };
+    visit(&scores, context);
+    visit(&y, context);
 }
 
 static void sdpa_forward(const struct node *n)
@@ -62,8 +70,8 @@ static struct tensor *sdpa_sample(struct graph *g)
 }
 
 const struct op sdpa_op = {
-    .name = "sdpa", .infer = sdpa_infer, .macs = sdpa_macs, .forward = sdpa_forward,
-    .backward = sdpa_backward,
+    .name = "sdpa", .infer = sdpa_infer, .products = sdpa_products,
+    .forward = sdpa_forward, .backward = sdpa_backward,
     .backward_reads = READS_IN(0) | READS_IN(1) | READS_IN(2) | READS_OUT,
     .takes = TYPE_REAL | TYPE_BF16 | TAKES_HEADS, .sample = sdpa_sample,
 };

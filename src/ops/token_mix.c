@@ -29,9 +29,15 @@ static void token_mix_infer(struct graph *g, struct node *n)
         graph_scratch(g, n, (size_t)tensor_cols(x), (size_t)tensor_cols(x));
 }
 
-static double token_mix_macs(const struct node *n)
+static void token_mix_products(const struct node *n, product_visit *visit, void *context)
 {
-    return (double)tensor_count(n->in[0]) * n->in[0]->shape.dim[1];
+    const struct tensor *x = n->in[0];
+    int N = x->shape.dim[1], H = matrices(n->in[1]);
+    const struct product y = {
+        .m = N, .n = tensor_cols(x) / H, .k = N, .a = 1, .b = 0,
+        .count = (double)x->shape.dim[0] * H,
+    };
+    visit(&y, context);
 }
 
 /* Sample b of a tensor (B, N, D), columns of part h of H. */
@@ -107,7 +113,7 @@ static struct tensor *token_mix_sample(struct graph *g)
 }
 
 const struct op token_mix_op = {
-    .name = "token_mix", .infer = token_mix_infer, .macs = token_mix_macs,
+    .name = "token_mix", .infer = token_mix_infer, .products = token_mix_products,
     .forward = token_mix_forward, .backward = token_mix_backward,
     .backward_reads = READS_IN(0) | READS_IN(1), .takes = TYPE_REAL | TYPE_BF16 | TAKES_ROWS,
     .sample = token_mix_sample,

@@ -34,6 +34,7 @@ static enum status run_step(struct session *s, struct error *err)
 {
     if (s->options->mode == NETWORK_INFER) {
         runner_run(s->network->infer_run, &s->feed);
+        s->feed.same_values = true;
         return OK;
     }
     enum status status = step_batch(&s->step, &s->batch, s->batch.count, s->update, err);
@@ -96,7 +97,7 @@ static enum status session_create(struct session *s, struct error *err)
     char *note = NULL;
     enum status status = network_create(&s->network, s->x, o->mode, o->batch, o->threads, err);
     if (!status && o->weights)
-        status = checkpoint_load(s->network, o->weights, &note, err);
+        status = checkpoint_load(&s->network->params, o->weights, &note, err);
     free(note);
     if (!status)
         status = make_batch(s, err);
@@ -166,7 +167,7 @@ static enum status add_up(struct bench *b, const struct session *s, struct error
     for (int i = 0; i < g->node_count; i++) {
         const struct node *n = g->nodes[i];
         struct bench_op *op = op_entry(b, n->op->name);
-        double macs = n->op->macs ? n->op->macs(n) : 0;
+        double macs = node_macs(n);
         op->nodes++;
         for (enum pass pass = PASS_FORWARD; pass < PASSES; pass++) {
             bool runs = pass == PASS_FORWARD || n->runs_backward;

@@ -5,44 +5,36 @@
 #include <string.h>
 
 #include "attention/attention.h"
-
-/* Records the model of `options`, without a loss. */
-static enum status record(struct graph **out, struct params *params, const struct experiment *x,
-                          const void *options, int batch, bool train, struct error *err)
-{
-    const struct model *model = model_of(&x->model);
-    struct model_shape s = model->shape(options);
-    const struct graph_options how = {.batch = batch, .gradients = train, .noise = train};
-    struct graph *g = graph_create(params, &how);
-    if (!g)
-        return error_memory(err, sizeof *g);
-    struct tensor *image = graph_input(g, "x", TYPE_REAL,
-                                       SHAPE(batch, s.channels, s.height, s.width), false);
-    struct tensor *logits = model->record(g, options, image);
-    graph_output(g, logits);
-    if (train)
-        graph_set_loss(g, logits);
-    enum status status = graph_plan(g, err);
-    if (status) {
-        error_prefix(err, "model: ");
-        graph_free(g);
-        return status;
-    }
-    *out = g;
-    return OK;
-}
+#include "train/network.h"
+#include "ops/ops.h"
 
 /* Planned bytes of a whole batch. */
 static enum status activation_bytes(size_t *bytes, struct params *params,
                                     const struct experiment *x, bool train, struct error *err)
 {
     struct graph *g;
-    enum status status =
-        record(&g, params, x, x->model.options, x->train.batch_size, train, err);
+    const struct recording how = {
+        .batch = x->train.batch_size, .gradients = train, .noise = train, .fused = true,
+        .smoothing = train ? x->train.label_smoothing : 0,
+    };
+    enum status status = network_record(&g, params, x, &how, err);
     if (status)
         return status;
     *bytes = g->block_bytes;
     graph_free(g);
+    return OK;
+}
+
+/* What a process needs that runs the experiment. */
+static enum status memory_bytes(double *bytes, const struct experiment *x, enum network_mode mode,
+                                int threads, struct error *err)
+{
+    struct network *n;
+    enum status status = network_plan(&n, x, mode, x->train.batch_size, threads, err);
+    if (status)
+        return status;
+    *bytes = network_bytes(n);
+    network_destroy(n);
     return OK;
 }
 
@@ -56,17 +48,6 @@ static const char *find_attention(const char *name)
         if ((at == name || at[-1] == '.') && (at[4] == 0 || at[4] == '.'))
             return at;
     return NULL;
-}
-
-/* Scopes below "attn" whose products are projections, not mixing. */
-static bool is_projection(const char *scope)
-{
-    static const char *const names[] = {"qkv", "qk", "q", "k", "v", "proj", NULL};
-    const char *at = find_attention(scope);
-    for (int i = 0; at && at[4] && names[i]; i++)
-        if (strcmp(at + 5, names[i]) == 0)
-            return true;
-    return false;
 }
 
 static struct info_layer *find_layer(struct info *info, const char *name, size_t length)
@@ -97,7 +78,7 @@ static bool list_layers(struct info *info, const struct graph *g)
 {
     for (int i = 0; i < g->node_count; i++) {
         const struct node *n = g->nodes[i];
-        double macs = n->op->macs ? n->op->macs(n) : 0;
+        double macs = node_macs(n);
         for (int k = 0; k < n->inputs; k++)
             if (n->in[k] && n->in[k]->root->param &&
                 !layer_of_param(info, n->in[k]->root->param))
@@ -133,13 +114,13 @@ static enum status add_up(struct info *info, const struct graph *g, struct error
 {
     for (int i = 0; i < g->node_count; i++) {
         const struct node *n = g->nodes[i];
-        double macs = n->op->macs ? n->op->macs(n) : 0;
+        double macs = node_macs(n);
         info->macs += macs;
         if (find_attention(n->scope))
             info->macs_attention += macs;
-        if (find_attention(n->scope) && !is_projection(n->scope))
+        if (find_attention(n->scope) && n->op != &linear_op) /* these are projections */
             info->macs_attention_core += macs;
-        info->copies += strcmp(n->op->name, "copy") == 0;
+        info->copies += n->op == &copy_op;
     }
     info->params = params_counted(&info->list);
     info->params_attention = count_attention(&info->list);
@@ -153,72 +134,55 @@ static enum status add_up(struct info *info, const struct graph *g, struct error
 /* --- the same model with standard attention
  * ------------------------------------------------------ */
 
-static const struct field *attention_field(const struct field *fields)
-{
-    for (; fields->type != FIELD_TYPE_END; fields++)
-        if (fields->type == FIELD_TYPE_CHOICE && strcmp(fields->name, "attention") == 0)
-            return fields;
-    return NULL;
-}
-
-static const struct kind *standard_kind(void)
-{
-    for (int i = 0; attn_kinds(i); i++)
-        if (strcmp(attn_kinds(i)->name, "standard") == 0)
-            return attn_kinds(i);
-    return NULL;
-}
-
-/* Counts what the mixers would have with standard attention; 0 for models that have no such
- * choice. */
+/* Counts what the mixers would have with the attention that others are compared with; 0 for models
+ * that have no such choice. */
 static enum status count_standard(struct info *info, const struct experiment *x, struct error *err)
 {
-    const struct kind *model = x->model.kind, *standard = standard_kind();
-    const struct field *field = attention_field(model->fields);
-    if (!field || !standard)
-        return OK;
+    const struct kind *model = x->model.kind;
     struct arena memory;
     struct params params;
     struct graph *g = NULL;
+    int choices = 0;
     arena_init(&memory);
     params_init(&params);
-    enum status status = OK;
-    unsigned char *options = arena_alloc(&memory, model->size);
-    void *choices = arena_alloc(&memory, standard->size ? standard->size : 1);
-    if (!options || !choices) {
-        status = error_memory(err, model->size);
-        goto out;
+    void *options = arena_alloc(&memory, model->size);
+    enum status status = options ? OK : error_memory(err, model->size);
+    if (!status) {
+        memcpy(options, x->model.options, model->size);
+        status = config_set_choice(model->fields, options, attn_kinds, attn_kinds(0), &memory,
+                                   &choices, err);
     }
-    if (standard->fields)
-        status = config_defaults(standard->fields, choices, &memory, err);
-    if (status)
-        goto out;
-    memcpy(options, x->model.options, model->size);
-    const struct choice choice = {standard, standard->name, choices};
-    memcpy(options + field->offset, &choice, sizeof choice);
-    status = record(&g, &params, x, options, 1, false, err);
-    if (!status)
+    const struct recording how = {.model = options, .batch = 1};
+    if (!status && choices)
+        status = network_record(&g, &params, x, &how, err);
+    if (g)
         info->params_standard = count_attention(&params);
-out:
     graph_free(g);
     params_free(&params);
     arena_free(&memory);
     return status;
 }
 
-enum status info_create(struct info *info, const struct experiment *x, struct error *err)
+enum status info_create(struct info *info, const struct experiment *x, int threads,
+                        struct error *err)
 {
     memset(info, 0, sizeof *info);
     params_init(&info->list);
     info->batch = x->train.batch_size;
+    info->threads = threads;
     struct graph *g = NULL;
-    enum status status = record(&g, &info->list, x, x->model.options, 1, false, err);
+    const struct recording how = {.batch = 1};
+    enum status status = network_record(&g, &info->list, x, &how, err);
     if (!status)
         status = add_up(info, g, err);
     if (!status)
         status = activation_bytes(&info->activation_bytes_infer, &info->list, x, false, err);
     if (!status)
         status = activation_bytes(&info->activation_bytes_train, &info->list, x, true, err);
+    if (!status)
+        status = memory_bytes(&info->memory_bytes_infer, x, NETWORK_INFER, threads, err);
+    if (!status)
+        status = memory_bytes(&info->memory_bytes_train, x, NETWORK_TRAIN, threads, err);
     if (!status)
         status = count_standard(info, x, err);
     graph_free(g);

@@ -21,6 +21,8 @@ struct info {
     double macs_attention_core; /* of the mixers, without them */
     int batch;                  /* of the config */
     size_t activation_bytes_train, activation_bytes_infer; /* of a whole such batch */
+    int threads;                /* that the next two are for */
+    double memory_bytes_train, memory_bytes_infer; /* by which a process grows: network_bytes */
     int copies;                 /* inputs that planning had to copy */
     struct info_layer *layers;  /* in the order of the model */
     int layer_count;
@@ -29,9 +31,10 @@ struct info {
 
 /* Parameters are counted exactly, multiply-adds as the ops count them: products and convolutions,
  * and what the cost row of a variant's paper counts. Activation bytes are values, gradients and
- * scratch of a batch as planned, without inputs and parameters. ERR_SHAPE, ERR_INPUT where the
- * model cannot be recorded. Freed with info_free. */
-MUST_USE enum status info_create(struct info *info, const struct experiment *x, struct error *err);
+ * scratch of a batch as planned, without inputs and parameters. ERR_INPUT where the model
+ * cannot be recorded. Freed with info_free. */
+MUST_USE enum status info_create(struct info *info, const struct experiment *x, int threads,
+                                 struct error *err);
 void info_free(struct info *info);
 
 #endif

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "io/safetensors.h"
-#include "ops/ops.h"
 #include "train/checkpoint.h"
 
 enum { MAX_BATCH = 65536 };
@@ -141,53 +140,15 @@ static enum status read_input(struct trace *t, struct error *err)
 
 static enum status record(struct trace *t, struct error *err)
 {
-    const struct graph_options options = {
-        .batch = t->batch, .gradients = t->options->gradients, .noise = t->options->noise,
-        .trace = true, .seed = t->x->seed,
+    const struct recording how = {
+        .batch = t->batch,
+        .gradients = t->options->gradients,
+        .noise = t->options->noise,
+        .trace = true,
+        .fused = t->options->fused,
+        .unlabelled = !t->labels,
     };
-    struct graph *g = graph_create(&t->params, &options);
-    if (!g)
-        return error_memory(err, sizeof *g);
-    t->graph = g;
-    struct shape shape = SHAPE(t->batch, t->shape.channels, t->shape.height, t->shape.width);
-    struct tensor *x = graph_input(g, "x", TYPE_REAL, shape, true);
-    struct tensor *logits = model_of(&t->x->model)->record(g, t->x->model.options, x);
-    graph_scope_push(g, "logits");
-    graph_trace(g, logits);
-    graph_scope_pop(g);
-    if (t->labels) {
-        struct tensor *y = graph_input(g, "y", TYPE_INT, SHAPE(t->batch), false);
-        struct tensor *loss = op_cross_entropy(g, logits, y, 0);
-        graph_scope_push(g, "loss");
-        graph_trace(g, loss);
-        graph_scope_pop(g);
-        if (t->options->gradients)
-            graph_set_loss(g, loss);
-    } else if (t->options->gradients) {
-        graph_set_loss(g, logits);
-    }
-    return graph_plan(g, err);
-}
-
-/* Copies weights from the checkpoint into params, by way of a network, which knows how to read
- * one. */
-static enum status load_weights(struct trace *t, struct error *err)
-{
-    struct network *n;
-    enum status status = network_create(&n, t->x, NETWORK_INFER, 1, 1, err);
-    if (status)
-        return status;
-    status = checkpoint_load(n, t->options->checkpoint, t->options->note, err);
-    for (int i = 0; i < t->params.count && !status; i++) {
-        struct param *to = t->params.list[i];
-        const struct param *from = params_find(&n->params, to->name);
-        if (from && from->count == to->count)
-            memcpy(to->value, from->value, to->count * sizeof(real));
-        else
-            status = error_set(err, ERR_SHAPE, "%s: no such parameter outside of trace", to->name);
-    }
-    network_destroy(n);
-    return status;
+    return network_record(&t->graph, &t->params, t->x, &how, err);
 }
 
 /* --- output
@@ -277,7 +238,7 @@ enum status trace_run(const struct experiment *x, const struct trace_options *op
     if (!status)
         status = params_allocate(&t.params, x->seed, options->gradients ? 1 : 0, 0, false, err);
     if (!status && options->checkpoint)
-        status = load_weights(&t, err);
+        status = checkpoint_load(&t.params, options->checkpoint, options->note, err);
     if (!status)
         status = runner_create(&t.runner, t.graph, 1, err);
     if (!status)

@@ -10,6 +10,7 @@ struct trace_options {
     const char *checkpoint; /* weights; NULL: initial values from the seed */
     bool gradients;         /* of x and of every parameter */
     bool noise;             /* dropout and drop path are active */
+    bool fused;             /* as train runs it: outputs that are then never stored are left out */
     char **note;            /* a malloc'd line about the weights, or NULL */
 };
 

@@ -14,12 +14,14 @@ struct names {
     char text[512];
 };
 
-/* A file beside a network, name by name. */
+/* A file beside the parameters, name by name. */
 struct match {
     const char *prefix; /* that all names of the file carry: "", "module.", "model." */
+    bool is_ours;       /* written by attnbench */
     int matched;
     struct names missing, unexpected, shapes;
-    int foreign; /* missing or unexpected, and neither attention nor head */
+    int other_backbone; /* of these, what is neither attention nor head */
+    bool other_grid;    /* the position embedding has another shape */
 };
 
 static void names_add(struct names *n, const char *name, const char *what)
@@ -40,9 +42,14 @@ static bool all_names_start_with(const struct st_file *f, const char *prefix)
     return st_count(f) > 0;
 }
 
+static bool is_head(const char *name)
+{
+    return strncmp(name, "head.", 5) == 0 || strncmp(name, "head_dist.", 10) == 0;
+}
+
 static bool may_differ(const char *name)
 {
-    return strstr(name, ".attn.") || strncmp(name, "head.", 5) == 0;
+    return strstr(name, ".attn.") || is_head(name);
 }
 
 static const struct st_tensor *find(const struct st_file *f, const char *prefix, const char *name)
@@ -76,19 +83,22 @@ static void shapes_text(char text[256], const struct st_tensor *t, const struct 
 static void compare(struct match *m, const struct st_file *f, const struct params *p)
 {
     static const char *const prefixes[] = {"module.", "model."};
-    *m = (struct match){.prefix = ""};
+    *m = (struct match){.prefix = "", .is_ours = st_metadata(f, "attnbench_version") != NULL};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (all_names_start_with(f, prefixes[i]))
             m->prefix = prefixes[i];
     for (int i = 0; i < p->count; i++) {
-        const struct st_tensor *t = find(f, m->prefix, p->list[i]->name);
+        const char *name = p->list[i]->name;
+        const struct st_tensor *t = find(f, m->prefix, name);
         if (!t) {
-            names_add(&m->missing, p->list[i]->name, "");
-            m->foreign += !may_differ(p->list[i]->name);
+            names_add(&m->missing, name, "");
+            m->other_backbone += !may_differ(name);
         } else if (!same_shape(t, p->list[i])) {
             char text[256];
             shapes_text(text, t, p->list[i]);
-            names_add(&m->shapes, p->list[i]->name, text);
+            names_add(&m->shapes, name, text);
+            m->other_backbone += !is_head(name);
+            m->other_grid = m->other_grid || strcmp(name, "pos_embed") == 0;
         } else {
             m->matched++;
         }
@@ -97,24 +107,38 @@ static void compare(struct match *m, const struct st_file *f, const struct param
         const char *name = st_at(f, i)->name + strlen(m->prefix);
         if (!params_find(p, name)) {
             names_add(&m->unexpected, name, "");
-            m->foreign += !may_differ(name);
+            m->other_backbone += !may_differ(name);
         }
     }
+}
+
+/* "12 tensors match, 1 missing: norm.bias, ..."; `shapes` says what becomes of those. */
+static const char *describe(char text[2048], const struct match *m, const char *shapes)
+{
+    const struct {
+        const struct names *names;
+        const char *what;
+    } parts[] = {{&m->shapes, shapes}, {&m->missing, "missing"}, {&m->unexpected, "unexpected"}};
+    int at = snprintf(text, 2048, "%d tensors match", m->matched);
+    if (*m->prefix)
+        at += snprintf(text + at, (size_t)(2048 - at), " (\"%s\" stripped from their names)",
+                       m->prefix);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].names->count || i > 0)
+            at += snprintf(text + at, (size_t)(2048 - at), ", %d %s%s%s", parts[i].names->count,
+                           parts[i].what, parts[i].names->count ? ": " : "", parts[i].names->text);
+    return text;
 }
 
 static enum status refuse(const struct match *m, const char *path, const char *hint,
                           struct error *err)
 {
-    enum status status =
-        error_set(err, ERR_INPUT, "%s: does not fit the model: %d tensors match", path, m->matched);
-    if (m->shapes.count)
-        error_append(err, ", %d of another shape: %s", m->shapes.count, m->shapes.text);
-    if (m->missing.count)
-        error_append(err, ", %d missing: %s", m->missing.count, m->missing.text);
-    if (m->unexpected.count)
-        error_append(err, ", %d unexpected: %s", m->unexpected.count, m->unexpected.text);
-    error_append(err, " (%s)", hint);
-    return status;
+    char text[2048];
+    if (m->other_grid)
+        hint = "position embeddings are not resampled: image_size and patch_size must be the "
+               "checkpoint's";
+    return error_set(err, ERR_INPUT, "%s: does not fit the model: %s (%s)", path,
+                     describe(text, m, "of another shape"), hint);
 }
 
 static enum status to_reals(real *out, const struct st_tensor *t, struct error *err)
@@ -131,35 +155,31 @@ static enum status copy_values(real *values, const struct match *m, const struct
 {
     for (int i = 0; i < p->count; i++) {
         const struct st_tensor *t = find(f, m->prefix, p->list[i]->name);
-        enum status status = t ? to_reals(values + p->list[i]->at, t, err) : OK;
+        bool fits = t && same_shape(t, p->list[i]);
+        enum status status = fits ? to_reals(values + p->list[i]->at, t, err) : OK;
         if (status)
             return status;
     }
     return OK;
 }
 
+/* What is said of our own whole checkpoints goes without saying. */
 static enum status write_note(char **note, const struct match *m, const char *path, bool strict,
                               struct error *err)
 {
-    *note = NULL;
-    bool complete = !m->missing.count && !m->unexpected.count;
-    if (strict && !*m->prefix)
-        return OK;
     char text[2048];
-    int at = snprintf(text, sizeof text, "%s: %d tensors match", path, m->matched);
-    size_t room = sizeof text;
-    if (*m->prefix && (size_t)at < room)
-        at +=
-            snprintf(text + at, room - (size_t)at, ", \"%s\" stripped from their names", m->prefix);
-    if (!complete && (size_t)at < room)
-        snprintf(text + at, room - (size_t)at, ", %d missing%s%s, %d unexpected%s%s",
-                 m->missing.count, m->missing.count ? ": " : "", m->missing.text,
-                 m->unexpected.count, m->unexpected.count ? ": " : "", m->unexpected.text);
-    *note = strdup(text);
-    return *note ? OK : error_memory(err, sizeof text);
+    *note = NULL;
+    if (strict && m->is_ours && !*m->prefix)
+        return OK;
+    describe(text, m, "of another shape keep their initial values");
+    size_t size = strlen(path) + strlen(text) + 3;
+    if (!(*note = malloc(size)))
+        return error_memory(err, size);
+    snprintf(*note, size, "%s: %s", path, text);
+    return OK;
 }
 
-static enum status load(const struct network *n, const char *path, real *values, bool strict,
+static enum status load(const struct params *p, const char *path, real *values, bool strict,
                         char **note, struct error *err)
 {
     struct st_file *f = NULL;
@@ -167,34 +187,33 @@ static enum status load(const struct network *n, const char *path, real *values,
     if (status)
         return status;
     struct match m;
-    compare(&m, f, &n->params);
-    if (m.shapes.count || m.foreign || (strict && (m.missing.count || m.unexpected.count)))
-        status = refuse(&m, path,
-                        strict ? "the checkpoint must come from this very model"
-                               : "only tensors of attention and head may differ",
-                        err);
+    compare(&m, f, p);
+    if (strict && (m.shapes.count || m.missing.count || m.unexpected.count))
+        status = refuse(&m, path, "the checkpoint must come from this very model", err);
+    else if (m.other_backbone)
+        status = refuse(&m, path, "only tensors of attention and head may differ", err);
     else if (!m.matched)
         status = refuse(&m, path, "nothing of it can be used", err);
     if (!status)
-        status = copy_values(values, &m, f, &n->params, err);
+        status = copy_values(values, &m, f, p, err);
     if (!status && note)
         status = write_note(note, &m, path, strict, err);
     st_close(f);
     return status;
 }
 
-enum status checkpoint_load_values(const struct network *n, const char *path, real *values,
+enum status checkpoint_load_values(const struct params *p, const char *path, real *values,
                                    char **note, struct error *err)
 {
-    return load(n, path, values, true, note, err);
+    return load(p, path, values, true, note, err);
 }
 
-enum status checkpoint_load(struct network *n, const char *path, char **note, struct error *err)
+enum status checkpoint_load(struct params *p, const char *path, char **note, struct error *err)
 {
-    return load(n, path, n->params.values, true, note, err);
+    return load(p, path, p->values, true, note, err);
 }
 
-enum status checkpoint_init(struct network *n, const char *path, char **note, struct error *err)
+enum status checkpoint_init(struct params *p, const char *path, char **note, struct error *err)
 {
-    return load(n, path, n->params.values, false, note, err);
+    return load(p, path, p->values, false, note, err);
 }

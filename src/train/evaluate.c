@@ -65,7 +65,7 @@ static enum status pass_run(struct evaluation_pass *p, struct network *n, struct
             status = pass_allocate(p, b->capacity, err);
         if (status)
             break;
-        struct feed feed = {.rows = b->count, .values = values};
+        struct feed feed = {.rows = b->count, .values = values, .same_values = p->e->n > 0};
         feed.input[NETWORK_INPUT_IMAGES] = b->images;
         feed.input[NETWORK_INPUT_LABELS] = b->labels;
         feed.output[NETWORK_OUTPUT_LOGITS] = p->logits;

@@ -20,6 +20,9 @@ static const struct field train_fields[] = {
     FIELD_INT(struct train_config, accumulate, 1, 1, 1 << 20, "batches that make one update"),
     FIELD_ENUM(struct train_config, precision, PRECISION_FP32, precision_names,
                "storage of activations and arithmetic of products"),
+    FIELD_BOOL(struct train_config, recompute, false,
+               "keeps only what enters each block and computes the rest again: about half of the "
+               "activation memory for about a third more time, the same bits"),
     FIELD_CHOICE(struct train_config, optimizer, optimizer_kinds, "adamw",
                  "see attnbench list optimizers"),
     FIELD_CHOICE(struct train_config, schedule, schedule_kinds, "cosine",
@@ -86,15 +89,10 @@ static enum status refuse_unsupported(const struct experiment *x, struct error *
 {
     enum status status = OK;
     char *distill = config_value(x->config, "train.distill");
-    char *precision = config_value(x->config, "train.precision");
     if (distill && strcmp(distill, "null") != 0)
         status = config_error(x->config, err, "train.distill",
                               "distillation is not supported by this version (use null)");
-    else if (precision && strcmp(precision, "\"bf16\"") == 0)
-        status = config_error(x->config, err, "train.precision",
-                              "bf16 is not supported by this version (use \"fp32\")");
     free(distill);
-    free(precision);
     return status;
 }
 
@@ -170,4 +168,28 @@ void experiment_free(struct experiment *x)
 long long experiment_epoch_updates(const struct experiment *x, long long batches)
 {
     return (batches + x->train.accumulate - 1) / x->train.accumulate;
+}
+
+enum type experiment_type(const struct experiment *x)
+{
+    return x->train.precision == PRECISION_BF16 ? TYPE_BF16 : TYPE_REAL;
+}
+
+const char *precision_name(const struct experiment *x)
+{
+    if (x->train.precision == PRECISION_FP32 && sizeof(real) == sizeof(double))
+        return "fp64";
+    return precision_names[x->train.precision];
+}
+
+struct loader_options experiment_loader(const struct experiment *x, bool train)
+{
+    int workers = x->data.workers, ahead = workers > 1 ? workers : 1;
+    return (struct loader_options){
+        .batch_size = x->train.batch_size,
+        .train = train,
+        .seed = x->seed,
+        .workers = workers,
+        .ahead = train ? 2 * ahead : ahead,
+    };
 }

@@ -3,7 +3,7 @@
 #define TRAIN_EXPERIMENT_H
 
 #include "config/config.h"
-#include "data/dataset.h"
+#include "data/loader.h"
 #include "models/model.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -18,6 +18,7 @@ struct ema_config {
 struct train_config {
     int epochs, batch_size, accumulate;
     int precision;
+    bool recompute;                  /* blocks run again before their backward pass */
     struct choice optimizer, schedule;
     double label_smoothing;
     struct number_or_name clip_norm; /* null: none */
@@ -63,9 +64,18 @@ char *experiment_text_without_paths(const struct experiment *x);
  */
 long long experiment_epoch_updates(const struct experiment *x, long long batches);
 
+/* How activations and their gradients are stored: by train.precision. */
+enum type experiment_type(const struct experiment *x);
+
+/* "fp32", "bf16", or in the double build "fp64" instead of the first. */
+const char *precision_name(const struct experiment *x);
+
+/* How a run reads a part of its data: shuffled and augmented to train, plain to evaluate. */
+struct loader_options experiment_loader(const struct experiment *x, bool train);
+
 /* Images in one slice, and lanes, for a batch of this model: functions of model and batch alone. A
  * slice has about 400 rows of tokens, at least one image and at most the batch, and rather a size
- * that spreads the slices evenly over the lanes. There are 8 lanes, 4 above 8 million parameters, 2
+ * that spreads the slices evenly over the lanes. There are 8 lanes, 4 above 2 million parameters, 2
  * above 40 million, and never more than slices. */
 int experiment_slice(const struct experiment *x, int batch);
 int experiment_lanes(const struct experiment *x, int batch, size_t parameters);

@@ -3,40 +3,73 @@
 
 #include <fnmatch.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
+#include "base/cpu.h"
 #include "ops/ops.h"
 
-enum { BATCHES = 3 }; /* that are in memory at one time: used, ready, being made */
+/* Threads that may be more than cores, so that results can be compared on any machine. */
+enum { THREADS_ALWAYS = 8 };
 
-static enum status record(struct graph **out, struct network *n, bool train, struct error *err)
+/* A result of the graph, fetched by its place, or where the graph traces by its name. */
+static void add_output(struct graph *g, const char *name, struct tensor *t)
 {
-    const struct experiment *x = n->experiment;
-    const struct model_shape *s = &n->shape;
+    if (!g->options.trace) {
+        graph_output(g, t);
+        return;
+    }
+    graph_scope_push(g, "%s", name);
+    graph_trace(g, t);
+    graph_scope_pop(g);
+}
+
+static void record_nodes(struct graph *g, const struct experiment *x, const struct recording *how)
+{
+    const struct model *model = model_of(&x->model);
+    const void *options = how->model ? how->model : x->model.options;
+    struct model_shape s = model->shape(options);
+    struct shape images = SHAPE(how->batch, s.channels, s.height, s.width);
+    struct tensor *image = graph_input(g, "x", TYPE_REAL, images, how->trace);
+    struct tensor *label = NULL, *end;
+    if (!how->unlabelled)
+        label = graph_input(g, "y", TYPE_INT, SHAPE(how->batch), false);
+    struct tensor *logits = end = model->record(g, options, image);
+    add_output(g, "logits", logits);
+    if (label) {
+        end = op_cross_entropy(g, logits, label, how->smoothing);
+        add_output(g, "loss", end);
+    }
+    if (how->gradients)
+        graph_set_loss(g, end);
+}
+
+enum status network_record(struct graph **out, struct params *params, const struct experiment *x,
+                           const struct recording *how, struct error *err)
+{
     const struct graph_options options = {
-        .batch = n->slice,
-        .gradients = train,
-        .noise = train,
+        .batch = how->batch,
+        .gradients = how->gradients,
+        .noise = how->noise,
+        .trace = how->trace,
+        .type = experiment_type(x),
         .seed = x->seed,
     };
-    struct graph *g = graph_create(&n->params, &options);
+    struct graph *g = *out = graph_create(params, &options);
     if (!g)
         return error_memory(err, sizeof *g);
-    *out = g;
-    struct shape images = SHAPE(n->slice, s->channels, s->height, s->width);
-    struct tensor *image = graph_input(g, "x", TYPE_REAL, images, false);
-    struct tensor *label = graph_input(g, "y", TYPE_INT, SHAPE(n->slice), false);
-    struct tensor *logits = model_of(&x->model)->record(g, x->model.options, image);
-    struct tensor *loss = op_cross_entropy(g, logits, label, train ? x->train.label_smoothing : 0);
-    graph_output(g, logits);
-    graph_output(g, loss);
-    if (train)
-        graph_set_loss(g, loss);
-    enum status status = graph_plan(g, err);
-    if (status)
-        error_prefix(err, "model: ");
-    return status;
+    record_nodes(g, x, how);
+    if (how->fused)
+        graph_fuse(g);
+    if (x->train.recompute)
+        graph_recompute(g);
+    struct error failure;
+    enum status status = graph_plan(g, &failure);
+    if (!status)
+        return OK;
+    graph_free(g);
+    *out = NULL;
+    if (status == ERR_MEMORY)
+        return error_set(err, status, "%s", failure.text);
+    return config_error(x->config, err, "model", "%s", failure.text);
 }
 
 /* Marks what train.freeze names. Runs between the recordings: a graph takes the flags as they are.
@@ -65,50 +98,28 @@ static enum status freeze(struct network *n, struct error *err)
     return config_error(x->config, err, "train.freeze", "leaves no parameter to train");
 }
 
-/* Elements of all parameters and buffers, and of the trained ones. */
-static void count_params(const struct network *n, double *total, double *trained)
-{
-    *total = *trained = 0;
-    for (int i = 0; i < n->params.count; i++) {
-        const struct param *param = n->params.list[i];
-        *total += (double)param->count;
-        if (!(param->flags & (PARAM_FROZEN | PARAM_BUFFER)))
-            *trained += (double)param->count;
-    }
-}
-
 static int at_most(int a, int b)
 {
     return a < b ? a : b;
 }
 
-/* Memory is touched only as a run goes on, and a system that promised too much ends the process
- * then. */
-static enum status check_memory(const struct network *n, int batch, int lanes, int moments,
-                                int infer_workers, int train_workers, struct error *err)
-{
-    double total, trained;
-    count_params(n, &total, &trained);
-    double images = BATCHES * (double)batch * n->shape.channels * n->shape.height * n->shape.width;
-    double reals = total * (n->experiment->train.ema && n->train ? 2 : 1) +
-                   trained * (lanes + moments) + images;
-    double bytes = reals * sizeof(real) + (double)infer_workers * (double)n->infer->block_bytes;
-    if (n->train)
-        bytes += (double)train_workers * (double)n->train->block_bytes;
-    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    if (machine <= 0 || bytes <= machine)
-        return OK;
-    return config_error(n->experiment->config, err, "model",
-                        "needs %.1f GB of memory, this machine has %.1f GB (use a smaller model, "
-                        "smaller images, smaller batches or fewer threads)",
-                        bytes / 1e9, machine / 1e9);
-}
-
-static enum status network_build(struct network *n, enum network_mode mode, int batch,
-                                 struct error *err)
+/* One of the two graphs; fused but in the double build, which is the plain reference. */
+static enum status record(struct graph **out, struct network *n, bool train, struct error *err)
 {
     const struct experiment *x = n->experiment;
-    bool train = mode == NETWORK_TRAIN;
+    const struct recording how = {
+        .batch = n->slice,
+        .gradients = train,
+        .noise = train,
+        .fused = sizeof(real) == sizeof(float),
+        .smoothing = train ? x->train.label_smoothing : 0,
+    };
+    return network_record(out, &n->params, x, &how, err);
+}
+
+static enum status plan(struct network *n, bool train, struct error *err)
+{
+    const struct experiment *x = n->experiment;
     enum status status = record(&n->infer, n, false, err);
     if (!status && train)
         status = freeze(n, err);
@@ -117,38 +128,60 @@ static enum status network_build(struct network *n, enum network_mode mode, int 
     if (status)
         return status;
     n->macs = graph_macs(n->infer) / n->slice;
+    n->infer_threads = at_most(n->threads, (n->batch + n->slice - 1) / n->slice);
+    if (!train)
+        return OK;
+    n->lanes = experiment_lanes(x, n->batch, params_counted(&n->params));
+    n->moments = optimizer_of(&x->train.optimizer)->moments;
+    n->train_threads = at_most(n->threads, n->lanes);
+    return OK;
+}
 
-    int slices = (batch + n->slice - 1) / n->slice;
-    int lanes = train ? experiment_lanes(x, batch, params_counted(&n->params)) : 0;
-    int moments = train ? optimizer_of(&x->train.optimizer)->moments : 0;
-    int infer_workers = at_most(n->threads, slices), train_workers = at_most(n->threads, lanes);
-    n->train_threads = train_workers;
-    status = check_memory(n, batch, lanes, moments, infer_workers, train_workers, err);
+enum status network_plan(struct network **out, const struct experiment *x, enum network_mode mode,
+                         int batch, int threads, struct error *err)
+{
+    struct network *n = *out = calloc(1, sizeof *n);
+    if (!n)
+        return error_memory(err, sizeof *n);
+    int cores = cpu_cores(), most = cores > THREADS_ALWAYS ? cores : THREADS_ALWAYS;
+    n->experiment = x;
+    n->shape = model_of(&x->model)->shape(x->model.options);
+    n->threads = threads < 1 ? 1 : at_most(threads, most);
+    n->batch = batch;
+    n->slice = experiment_slice(x, batch);
+    params_init(&n->params);
+    enum status status = plan(n, mode == NETWORK_TRAIN, err);
+    if (status) {
+        network_destroy(n);
+        *out = NULL;
+    }
+    return status;
+}
+
+enum status network_allocate(struct network *n, struct error *err)
+{
+    const struct experiment *x = n->experiment;
+    bool average = n->train && x->train.ema;
+    enum status status = params_allocate(&n->params, x->seed, n->lanes, n->moments, average, err);
     if (!status)
-        status = params_allocate(&n->params, x->seed, lanes, moments, train && x->train.ema, err);
-    if (!status)
-        status = runner_create(&n->infer_run, n->infer, infer_workers, err);
-    if (!status && train)
-        status = runner_create(&n->train_run, n->train, train_workers, err);
+        status = runner_create(&n->infer_run, n->infer, n->infer_threads, err);
+    if (!status && n->train)
+        status = runner_create(&n->train_run, n->train, n->train_threads, err);
     return status;
 }
 
 enum status network_create(struct network **out, const struct experiment *x, enum network_mode mode,
                            int batch, int threads, struct error *err)
 {
-    struct network *n = calloc(1, sizeof *n);
-    if (!n)
-        return error_memory(err, sizeof *n);
-    n->experiment = x;
-    n->shape = model_of(&x->model)->shape(x->model.options);
-    n->threads = threads > 0 ? threads : 1;
-    n->slice = experiment_slice(x, batch);
-    params_init(&n->params);
-    enum status status = network_build(n, mode, batch, err);
-    if (status)
-        network_destroy(n);
-    else
-        *out = n;
+    enum status status = network_plan(out, x, mode, batch, threads, err);
+    if (!status)
+        status = network_check_memory(*out, err);
+    if (!status)
+        status = network_allocate(*out, err);
+    if (status) {
+        network_destroy(*out);
+        *out = NULL;
+    }
     return status;
 }
 

@@ -14,23 +14,63 @@ enum network_mode { NETWORK_INFER, NETWORK_TRAIN };
 enum { NETWORK_INPUT_IMAGES = 0, NETWORK_INPUT_LABELS = 1 };
 enum { NETWORK_OUTPUT_LOGITS = 0, NETWORK_OUTPUT_LOSS = 1 };
 
+/* How one graph is recorded. */
+struct recording {
+    const void *model; /* options of the model; NULL: those of the experiment */
+    int batch;         /* images in the graph */
+    bool gradients;    /* of all parameters, from the loss; where it traces, of the images too */
+    bool noise;        /* dropout and drop path are active */
+    bool trace;        /* keeps the outputs that the model names */
+    bool fused;        /* as runs have it; else node by node */
+    bool unlabelled;   /* no labels and no loss: backward starts from the logits */
+    double smoothing;  /* of the labels */
+};
+
+/* Records one graph over `params`, new ones added, and plans it: images x (B, C, H, W), labels y
+ * (B); logits (B, classes), loss (B). ERR_INPUT "FILE: model: WHAT" where parts of the model do not
+ * fit together. *out is NULL after an error. */
+MUST_USE enum status network_record(struct graph **out, struct params *params,
+                                    const struct experiment *x, const struct recording *how,
+                                    struct error *err);
+
 struct network {
     const struct experiment *experiment;
     struct model_shape shape;
     struct params params;
     struct graph *train, *infer; /* train is NULL under NETWORK_INFER */
     struct runner *train_run, *infer_run;
-    int threads, slice;
-    int train_threads; /* of an update: never more than lanes, so that the team keeps its size */
-    double macs;       /* of one image, forward */
+    int batch, slice;
+    int lanes, moments; /* 0 under NETWORK_INFER */
+    int threads;        /* at most as many as can be of use */
+    int infer_threads;  /* never more than slices */
+    int train_threads;  /* of an update: never more than lanes, so that the team keeps its size */
+    double macs;        /* of one image, forward */
     const volatile sig_atomic_t *stop; /* where this is set and becomes 1, evaluate gives up */
 };
 
-/* Records, plans and allocates, with initial values from the seed. In both graphs the inputs are
- * images (B, C, H, W) and labels (B); the outputs are logits (B, classes) and loss (B). The
- * training graph has dropout, drop path and label smoothing, the other one none. Parameters that a
- * pattern of train.freeze matches are not trained. ERR_INPUT where a pattern matches nothing,
- * everything is frozen, sizes do not fit, or all of it needs more memory than the machine has. */
+/* Records and plans the graphs for batches of at most `batch` images, slice by slice. Parameters
+ * have names and shapes, nothing has memory. The training graph has dropout, drop path and label
+ * smoothing, the other one none. Parameters that a pattern of train.freeze matches are not trained.
+ * Reads no data. ERR_INPUT as network_record, or where a pattern matches nothing or everything is
+ * frozen. */
+MUST_USE enum status network_plan(struct network **out, const struct experiment *x,
+                                  enum network_mode mode, int batch, int threads,
+                                  struct error *err);
+
+/* Bytes by which a process grows that trains (with validation and test) or evaluates the planned
+ * network: parameters and all that belongs to them, step blocks, and the batches that loaders
+ * prepare from data that has as many. The records of a dataset, where they are kept in memory, come
+ * on top. */
+double network_bytes(const struct network *n);
+
+/* ERR_INPUT where that is more than the machine, or its control group, has: with the largest batch
+ * that fits. */
+MUST_USE enum status network_check_memory(const struct network *n, struct error *err);
+
+/* Gives a planned network its memory, and initial values from the seed. */
+MUST_USE enum status network_allocate(struct network *n, struct error *err);
+
+/* All of it: plans, checks and allocates. */
 MUST_USE enum status network_create(struct network **out, const struct experiment *x,
                                     enum network_mode mode, int batch, int threads,
                                     struct error *err);

@@ -39,6 +39,7 @@ static struct feed step_feed(const struct step *s, const struct batch *b, int sa
         .step = (uint64_t)update,
         .sample = (uint64_t)sample,
         .keep_grads = sample > 0,
+        .same_values = sample > 0, /* of the window: the update comes behind it */
     };
     feed.input[NETWORK_INPUT_IMAGES] = b->images;
     feed.input[NETWORK_INPUT_LABELS] = b->labels;

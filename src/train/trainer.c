@@ -38,14 +38,7 @@ static enum status open_loader(struct loader **out, const struct trainer *t,
 {
     if (!part->set || !part->count)
         return OK;
-    int workers = t->x->data.workers;
-    const struct loader_options options = {
-        .batch_size = t->x->train.batch_size,
-        .train = train,
-        .seed = t->x->seed,
-        .workers = workers,
-        .ahead = train ? 2 * (workers > 1 ? workers : 1) : (workers > 1 ? workers : 1),
-    };
+    const struct loader_options options = experiment_loader(t->x, train);
     return loader_create(out, part->set, &t->x->data, part->records, part->count, &options, err);
 }
 
@@ -88,15 +81,14 @@ static enum status init_from(struct trainer *t, struct error *err)
     if (!path)
         return OK;
     char *note = NULL;
-    enum status status = checkpoint_init(t->network, path, &note, err);
+    struct params *p = &t->network->params;
+    enum status status = checkpoint_init(p, path, &note, err);
     if (status) {
         error_prefix(err, "train.init_from: ");
         return status;
     }
-    if (note)
-        trainer_say(t, "init_from: %s", note);
+    trainer_say(t, "init_from: %s", note);
     free(note);
-    struct params *p = &t->network->params;
     if (p->average)
         memcpy(p->average, p->values, p->total * sizeof *p->average);
     return OK;
@@ -142,12 +134,16 @@ static enum status prepare(struct trainer *t, enum run_kind *kind, struct error 
     if (!status)
         status = run_files_check(kind, &t->files, t->x, t->options->resume, err);
     if (!status)
+        status = network_plan(&t->network, t->x, NETWORK_TRAIN, t->x->train.batch_size,
+                              t->options->threads, err);
+    if (!status)
+        status = network_check_memory(t->network, err);
+    if (!status)
         status = open_data(t, err);
     if (!status)
-        status = network_create(&t->network, t->x, NETWORK_TRAIN, t->x->train.batch_size,
-                                t->options->threads, err);
-    if (!status)
         status = open_loaders(t, err);
+    if (!status)
+        status = network_allocate(t->network, err);
     if (status)
         return status;
     t->network->stop = t->options->stop;

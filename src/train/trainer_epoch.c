@@ -68,9 +68,8 @@ static enum status run_update(struct trainer *t, struct error *err)
     s->correct += t->step.correct;
     s->grad_norm_sum += t->step.grad_norm;
     s->lr = lr;
-    if (s->update <= CHECKED_UPDATES)
-        status = event_check(t, t->step.loss_sum / window, err);
-    return status;
+    t->loss = t->step.loss_sum / window;
+    return OK;
 }
 
 static struct train_progress progress_of(const struct trainer *t)
@@ -117,6 +116,10 @@ static enum status run_updates(struct trainer *t, struct error *err)
         if (!status) {
             struct train_progress p = progress_of(t);
             tell(t, &p);
+        }
+        if (!status && s->update <= CHECKED_UPDATES) {
+            status = event_check(t, err);
+            clock = timer_seconds(); /* reading all weights is no training */
         }
     }
     if (!status && is_stopped(t))

@@ -71,12 +71,13 @@ enum status event_start(struct trainer *t, struct error *err)
     json_int(j, "threads", n->threads);
     json_int(j, "lanes", n->params.lanes);
     json_int(j, "slice", n->slice);
-    json_string(j, "precision", sizeof(real) == sizeof(double) ? "fp64" : "fp32");
+    json_string(j, "precision", precision_name(t->x));
     json_string(j, "repeats", "the same bits for any number of threads");
     json_int(j, "params", (long long)params_counted(&n->params));
     json_number(j, "macs", n->macs);
     json_int(j, "train_samples", (long long)t->splits.train.count);
-    json_int(j, "val_samples", (long long)t->splits.val.count);
+    if (t->val)
+        json_int(j, "val_samples", (long long)t->splits.val.count);
     json_int(j, "test_samples", (long long)t->splits.test.count);
     json_string(j, "validation", trainer_validation(t));
     json_string(j, "data_note", dataset_note(t->splits.train.set));
@@ -97,7 +98,7 @@ enum status event_resume(struct trainer *t, struct error *err)
     return event_write(t, j, false, err);
 }
 
-enum status event_check(struct trainer *t, double loss, struct error *err)
+enum status event_check(struct trainer *t, struct error *err)
 {
     const struct params *p = &t->network->params;
     char crc[16];
@@ -105,7 +106,7 @@ enum status event_check(struct trainer *t, double loss, struct error *err)
     struct json *j = event_begin("check");
     if (j) {
         json_int(j, "step", t->state.update);
-        json_number(j, "loss", loss);
+        json_number(j, "loss", t->loss);
         json_string(j, "weights_crc32", crc);
     }
     return event_write(t, j, false, err);

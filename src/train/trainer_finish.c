@@ -42,24 +42,31 @@ static enum status test_pair(struct trainer *t, int kind, struct final_test *las
         *best = *last;
         best->weights = weights;
     } else {
-        real *stored = malloc((p->total + 1) * sizeof *stored);
+        /* Gradients are no longer needed, and there is room for all values but where many are
+         * frozen. */
+        bool enough = (size_t)p->lanes * p->trained >= p->total;
+        real *own = enough ? NULL : malloc(p->total * sizeof *own);
+        real *stored = enough ? p->grads : own;
         if (!stored)
             return error_memory(err, p->total * sizeof *stored);
-        status = checkpoint_load_values(t->network, t->files.best[kind], stored, NULL, err);
+        status = checkpoint_load_values(p, t->files.best[kind], stored, NULL, err);
         if (!status)
             status = run_test(t, best, stored, err);
-        free(stored);
+        free(own);
     }
     return status ? status : event_test(t, best, err);
 }
 
-static void put_scores(struct json *j, const char *key, const struct score *s,
+/* Without validation there are no val_* fields. */
+static void put_scores(struct json *j, const char *key, const struct score *s, bool validated,
                        const struct final_test *f)
 {
     json_object(j, key);
     json_int(j, "epoch", s->epoch);
-    json_number(j, "val_top1", s->val_top1);
-    json_number(j, "val_loss", s->val_loss);
+    if (validated) {
+        json_number(j, "val_top1", s->val_top1);
+        json_number(j, "val_loss", s->val_loss);
+    }
     json_number(j, "test_top1", f->done ? f->top1 : (double)NAN);
     json_number(j, "test_loss", f->done ? f->loss : (double)NAN);
     json_number(j, "test_top5", f->done ? f->top5 : (double)NAN);
@@ -85,13 +92,13 @@ static enum status write_summary(const struct trainer *t, const struct final_tes
     json_int(j, "threads", t->network->threads);
     json_string(j, "validation", trainer_validation(t));
     json_string(j, "data_note", dataset_note(t->splits.train.set));
-    put_scores(j, "last", &s->last[0], &tests[FINAL_LAST]);
+    put_scores(j, "last", &s->last[0], t->val, &tests[FINAL_LAST]);
     if (s->best[0].epoch)
-        put_scores(j, "best", &s->best[0], &tests[FINAL_BEST]);
+        put_scores(j, "best", &s->best[0], t->val, &tests[FINAL_BEST]);
     if (t->network->params.average)
-        put_scores(j, "last_ema", &s->last[1], &tests[FINAL_LAST_EMA]);
+        put_scores(j, "last_ema", &s->last[1], t->val, &tests[FINAL_LAST_EMA]);
     if (s->best[1].epoch)
-        put_scores(j, "best_ema", &s->best[1], &tests[FINAL_BEST_EMA]);
+        put_scores(j, "best_ema", &s->best[1], t->val, &tests[FINAL_BEST_EMA]);
     json_end(j);
     const char *text = json_text(j);
     struct file_part parts[] = {{text, text ? strlen(text) : 0}, {"\n", 1}};

@@ -20,6 +20,8 @@ struct trainer {
     struct train_state state;
     long long batches, epoch_updates, total_updates; /* an epoch, an epoch, the run */
 
+    double loss; /* of the last update: mean over its samples, nats */
+
     double started;         /* timer when this process began to train */
     long long first_update; /* updates done by then */
     double waited_before;   /* seconds that earlier processes waited for data in this epoch */
@@ -50,7 +52,7 @@ MUST_USE enum status trainer_finish(struct trainer *t, struct error *err);
 /* trainer_events.c: lines of metrics.jsonl. `start` makes the file anew. */
 MUST_USE enum status event_start(struct trainer *t, struct error *err);
 MUST_USE enum status event_resume(struct trainer *t, struct error *err);
-MUST_USE enum status event_check(struct trainer *t, double loss, struct error *err);
+MUST_USE enum status event_check(struct trainer *t, struct error *err);
 MUST_USE enum status event_test(struct trainer *t, const struct final_test *f, struct error *err);
 
 /* Validation of the weights (0) and of their average (1), where `done` says so. */

@@ -22,8 +22,15 @@ void layer_choose(struct layer *l, const char *json)
 
 struct attn_site layer_site(int B, int N, int D, int H)
 {
-    return (struct attn_site){.B = B, .N = N, .D = D, .H = H, .grid = {1, N > 1 ? N - 1 : 1},
-                              .prefix = N > 1, .blocks = 1, .qkv_bias = true, .proj_bias = true};
+    return (struct attn_site){.B = B,
+                              .N = N,
+                              .D = D,
+                              .H = H,
+                              .grid = {1, N > 1 ? N - 1 : 1},
+                              .prefix = N > 1,
+                              .blocks = 1,
+                              .qkv_bias = true,
+                              .proj_bias = true};
 }
 
 void layer_begin(struct layer *l, const char *json, struct attn_site site)

@@ -89,13 +89,13 @@ TEST(optimized__with_keys_not_projected_is_efficient) /* I2 */
 
 TEST(super__with_the_identity_as_kernel_is_its_base) /* I3 */
 {
-    static const char *const base[][2] = {{"efficient", "q"}, {"optimized", "qk"},
-                                          {"standard", "qkv"}};
+    static const char *const base[][2] = {
+        {"efficient", "q"}, {"optimized", "qk"}, {"standard", "qkv"}};
     for (int i = 0; i < 3; i++) {
         struct layer s, e;
         test_about("base %s", base[i][0]);
-        begin(&s, test_text("{\"name\": \"super\", \"base\": \"%s\", \"wa_bias\": true}",
-                            base[i][0]));
+        begin(&s,
+              test_text("{\"name\": \"super\", \"base\": \"%s\", \"wa_bias\": true}", base[i][0]));
         begin(&e, test_text("\"%s\"", base[i][0]));
         copy_inner(&s, base[i][1], 0, &e, base[i][1], 0, (i + 1) * D);
         layer_identity(layer_value(&s, "align.weight"), N);
@@ -202,7 +202,8 @@ TEST(value_bias__shifts_every_row_by_its_output_projection) /* I7 */
     layer_end(&l);
 }
 
-/* --- permutations ------------------------------------------------------------------------------- */
+/* --- permutations -------------------------------------------------------------------------------
+ */
 
 static const int permutation[N] = {3, 0, 4, 1, 2};
 
@@ -286,7 +287,8 @@ TEST(super__with_a_permutation_as_kernel_permutes_values_alone) /* I11 */
     rig_end(&e);
 }
 
-/* --- special weights ---------------------------------------------------------------------------- */
+/* --- special weights ----------------------------------------------------------------------------
+ */
 
 /* Mean over the tokens of image b of `rows` (B, N, D). */
 static void token_mean(double mean[D], const real *rows, int b)
@@ -445,105 +447,9 @@ TEST(super__may_mix_scores_instead_of_values) /* I16 */
     rig_run(&r);
     CHECK_NEAR(rig_distance(s.rig.y, r.y, r.y_count), 0, rig_rounding);
     CHECK_NEAR(rig_distance(s.rig.dx[0], r.dx[0], r.count[0]), 0, rig_rounding);
-    CHECK_NEAR(rig_distance(layer_grad(&s, "align.weight"), rig_grad(&r, "attn.align.weight"),
-                            N * N),
-               0, rig_rounding);
+    CHECK_NEAR(
+        rig_distance(layer_grad(&s, "align.weight"), rig_grad(&r, "attn.align.weight"), N * N), 0,
+        rig_rounding);
     layer_end(&s);
     rig_end(&r);
-}
-
-/* --- sizes -------------------------------------------------------------------------------------- */
-
-TEST(layers__have_the_published_numbers_of_parameters) /* I19: the toy layer of the paper's IMDB runs */
-{
-    static const struct {
-        const char *json;
-        size_t params;
-    } rows[] = {
-        {"\"standard\"", 4224},
-        {"\"optimized\"", 3168},
-        {"\"efficient\"", 2112},
-        {"\"super\"", 3136},
-        {"{\"name\": \"super\", \"wa_bias\": true}", 3168},
-        {"{\"name\": \"super\", \"wa_share\": false}", 3136 + 3 * 32 * 32},
-        {"{\"name\": \"super\", \"base\": \"optimized\"}", 3168 + 32 * 32},
-        {"{\"name\": \"super\", \"base\": \"standard\"}", 4224 + 32 * 32},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct layer l;
-        test_about("%s", rows[i].json);
-        layer_begin(&l, rows[i].json, layer_site(1, 32, 32, 4));
-        CHECK_INT(params_counted(&l.rig.params), rows[i].params);
-        layer_end(&l);
-    }
-}
-
-TEST(layers__without_biases_have_only_weights)
-{
-    static const char *const json[] = {standard, optimized, efficient, super};
-    static const int want[] = {4 * D * D, 3 * D * D, 2 * D * D, 2 * D * D + N * N};
-    for (int i = 0; i < 4; i++) {
-        struct layer l;
-        struct attn_site site = layer_site(B, N, D, H);
-        site.qkv_bias = site.proj_bias = false;
-        test_about("%s", json[i]);
-        layer_begin(&l, json[i], site);
-        CHECK_INT(params_counted(&l.rig.params), want[i]);
-        layer_end(&l);
-    }
-}
-
-TEST(layers__cost_the_published_numbers_of_products) /* I19: l = 256, d = 512 */
-{
-    static const char *const json[] = {standard, optimized, efficient, super};
-    static const double want[] = {335544320, 268435456, 201326592, 234881024};
-    for (int i = 0; i < 4; i++) {
-        struct layer l;
-        struct attn_site site = layer_site(1, 256, 512, 4);
-        test_about("%s", json[i]);
-        rig_begin(&l.rig, 1, false);
-        layer_choose(&l, json[i]);
-        CHECK_NEAR(attn_macs(&l.attention, &site), want[i], 0);
-        layer_end(&l);
-    }
-}
-
-TEST(super__of_another_token_count_is_refused) /* I20 */
-{
-    struct layer l;
-    struct attn_site other = layer_site(B, N + 1, D, H);
-    begin(&l, super);
-    struct graph_options options = {.batch = B};
-    struct graph *g = graph_create(&l.rig.params, &options);
-    struct tensor *x = graph_input(g, "x", TYPE_REAL, SHAPE(B, N + 1, D), false);
-    attn_build(g, "attn", &l.attention, &other, x);
-    CHECK_INT(graph_plan(g, &l.rig.error), ERR_SHAPE);
-    CHECK_CONTAINS(l.rig.error.text, "attn.align.weight");
-    CHECK_CONTAINS(l.rig.error.text, "(5, 5)");
-    CHECK_CONTAINS(l.rig.error.text, "(6, 6)");
-    graph_free(g);
-    layer_end(&l);
-}
-
-TEST(super__starts_with_the_kernel_that_was_chosen)
-{
-    static const char *const init[] = {"xavier_uniform", "identity", "orthogonal"};
-    for (int i = 0; i < 3; i++) {
-        struct layer l;
-        struct error error;
-        test_about("%s", init[i]);
-        layer_begin(&l, test_text("{\"name\": \"super\", \"wa_init\": \"%s\"}", init[i]),
-                    layer_site(1, 64, D, H));
-        CHECK_OK(param_initialize(rig_param(&l.rig, "attn.align.weight"), 3, &error), error);
-        const real *W = layer_value(&l, "align.weight");
-        double bound = sqrt(3.0 / 64), largest = 0;
-        for (int k = 0; k < 64 * 64; k++)
-            largest = fabs((double)W[k]) > largest ? fabs((double)W[k]) : largest;
-        CHECK_NEAR(rig_dot(W, W + 64, 64), 0, i == 0 ? 0.5 : 10 * rig_rounding);
-        CHECK_NEAR(rig_dot(W, W, 64), 1, i == 0 ? 0.5 : 10 * rig_rounding);
-        CHECK_INT(W[0] == 1 && W[1] == 0, i == 1);
-        if (i == 0)
-            CHECK(largest <= bound && largest > 0.99 * bound);
-        layer_end(&l);
-    }
 }

@@ -37,7 +37,8 @@ static real entry(const struct json_value *root, const char *tensor, int j)
     return (real)(((37 * j + 101 * n + 11) % 64 - 31.5) / 64);
 }
 
-/* Rows `first` .. first + D - 1 of a weight (out, in) from the tensor (in, out), and of its bias. */
+/* Rows `first` .. first + D - 1 of a weight (out, in) from the tensor (in, out), and of its bias.
+ */
 static void fill(const struct json_value *root, struct layer *l, const char *name, int first,
                  const char *weight, const char *bias)
 {

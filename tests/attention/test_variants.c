@@ -3,12 +3,18 @@
 
 /* Places where a variant may find itself; one that cannot work at a place says so in its check. */
 static const struct attn_site sites[] = {
-    {.B = 2, .N = 5, .D = 12, .H = 3, .grid = {2, 2}, .prefix = 1, .blocks = 2, .qkv_bias = true,
+    {.B = 2,
+     .N = 5,
+     .D = 12,
+     .H = 3,
+     .grid = {2, 2},
+     .prefix = 1,
+     .blocks = 2,
+     .qkv_bias = true,
      .proj_bias = true},
     {.B = 3, .N = 16, .D = 16, .H = 4, .grid = {4, 4}, .block = 1, .blocks = 2},
     {.B = 1, .N = 14, .D = 8, .H = 1, .grid = {3, 4}, .prefix = 2, .blocks = 1, .qkv_bias = true},
-    {.B = 2, .N = 49, .D = 24, .H = 2, .grid = {7, 7}, .block = 5, .blocks = 12,
-     .proj_bias = true},
+    {.B = 2, .N = 49, .D = 24, .H = 2, .grid = {7, 7}, .block = 5, .blocks = 12, .proj_bias = true},
 };
 
 enum { SITES = sizeof sites / sizeof sites[0] };
@@ -20,7 +26,8 @@ static const char *const options[] = {
     "{\"name\": \"super\", \"wa_init\": \"orthogonal\", \"wa_bias\": true, \"wa_share\": false}",
 };
 
-/* The i-th configuration: the defaults of each variant, then the options above; NULL past the end. */
+/* The i-th configuration: the defaults of each variant, then the options above; NULL past the end.
+ */
 static const char *json_at(int i)
 {
     int variants = 0;

@@ -74,6 +74,10 @@ TEST(bench__ceiling_measures_products_alone)
     CHECK(json_value_of(s.out, "gflops_per_sec_one_thread") > 0);
     CHECK_NEAR(json_value_of(s.out, "share_of_macs"), 1, 1e-9);
     CHECK_CONTAINS(s.out, "\"products\":[{\"m\":");
+    CHECK_CONTAINS(s.out, "\"fp");
+    const char *bf16 = strstr(s.out, "\"bf16\":{"); /* missing in the double build alone */
+    CHECK((bf16 != NULL) == (strstr(s.out, "\"fp32\":{") != NULL));
+    CHECK(!bf16 || json_value_of(bf16, "gflops_per_sec") > 0);
     s = attnbench("bench %s --seconds 0.05 --ceiling", config);
     CHECK_INT(s.code, 0);
     CHECK_CONTAINS(s.out, "weighted by FLOPs: ");

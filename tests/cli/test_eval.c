@@ -136,6 +136,7 @@ TEST(eval__a_foreign_file_takes_its_model_from_the_config)
     CHECK_CONTAINS(s.err, "--data CONFIG");
     s = attnbench("eval %s --data %s/config.json --json", weights, trained());
     CHECK_INT(s.code, 0);
+    CHECK_CONTAINS(s.err, " tensors match, 0 missing, 0 unexpected");
     double own = json_value_of(attnbench("eval %s/last.safetensors --json", trained()).out, "loss");
     CHECK(json_value_of(s.out, "loss") == own);
 }

@@ -135,6 +135,32 @@ TEST(info__is_the_same_for_a_checkpoint_and_its_config)
     CHECK_STR(attnbench("info %s/run --json", directory).out, want);
 }
 
+/* Step blocks of 100 MB beside few parameters. */
+TEST(info__memory_agrees_with_the_growth_of_a_run)
+{
+    const char *config = text_file("c.json",
+        "{\"data\": {\"format\": \"synthetic\", \"train_count\": 8, \"test_count\": 4},"
+        " \"model\": {\"image_size\": 64, \"patch_size\": 2, \"classes\": 4, \"dim\": 128,"
+        " \"heads\": 2, \"depth\": 12, \"pool\": \"mean\", \"mlp_ratio\": 1},"
+        " \"train\": {\"epochs\": 1, \"batch_size\": 4, \"schedule\": \"constant\"}}");
+    const char *run = test_text("%s/run", test_directory());
+    double train = 0, infer = 0;
+    const char *out = attnbench("info %s --json --threads 2", config).out;
+    train = json_value_of(out, "memory_bytes_train");
+    infer = json_value_of(out, "memory_bytes_infer");
+    CHECK_INT(json_value_of(out, "threads"), 2);
+    CHECK(infer > 1e6 && train > 1.5e8 && infer < train);
+    struct said s = attnbench("train %s --quiet --threads 2 --out %s", config, run);
+    CHECK_INT(s.code, 0);
+    double peak = json_value_of(file_text(test_text("%s/summary.json", run)), "peak_rss_bytes");
+#ifdef __SANITIZE_ADDRESS__
+    SKIP("the address sanitizer takes memory of its own");
+#endif
+    CHECK_NEAR(peak - 15e6, train, 0.1 * train);
+    CHECK(json_value_of(attnbench("info %s --json --threads 1", config).out,
+                        "memory_bytes_train") < train);
+}
+
 TEST(config__prints_what_reads_back_the_same)
 {
     const char *config = small_config(""), *copy = test_text("%s/copy.json", test_directory());

@@ -69,6 +69,17 @@ TEST(train__the_start_line_names_version_cpu_kernels_threads_and_precision)
     CHECK_CONTAINS(line, sizeof(real) == sizeof(double) ? ", fp64\n" : ", fp32\n");
 }
 
+TEST(train__more_threads_than_cores_are_warned_of_once)
+{
+    struct said s =
+        attnbench("train %s --threads 1024 --out %s/run", small_config(""), test_directory());
+    CHECK_INT(s.code, 0);
+    CHECK_INT(count_of(s.err, "1024 threads on "), 2); /* start line and warning */
+    CHECK_INT(count_of(s.err, "warning: --threads: "), 1);
+    s = attnbench("train %s --threads 1 --out %s/run", small_config(""), test_directory());
+    CHECK(!strstr(s.err, "--threads: "));
+}
+
 TEST(train__omp_num_threads_is_the_default)
 {
     const char *config = small_config("");

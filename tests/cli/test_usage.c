@@ -114,6 +114,26 @@ TEST(usage__both_spellings_of_an_option_work_and_two_dashes_end_them)
     CHECK_CONTAINS(attnbench("config -- --set").err, "--set: no such file");
 }
 
+/* libgomp, asked to, tells at each start how it will wait. */
+TEST(usage__waiting_threads_spin_moderately_unless_the_user_says_how)
+{
+    CHECK_INT(setenv("OMP_DISPLAY_ENV", "verbose", 1), 0);
+    const char *said = attnbench("version").err;
+    CHECK_INT(setenv("OMP_WAIT_POLICY", "active", 1), 0);
+    const char *active = attnbench("version").err;
+    unsetenv("OMP_WAIT_POLICY");
+    CHECK_INT(setenv("GOMP_SPINCOUNT", "77", 1), 0);
+    const char *own = attnbench("version").err;
+    unsetenv("GOMP_SPINCOUNT");
+    unsetenv("OMP_DISPLAY_ENV");
+    if (!strstr(said, "GOMP_SPINCOUNT"))
+        SKIP("not libgomp");
+    CHECK_INT(count_of(said, "GOMP_SPINCOUNT = '10000'"), 1);
+    CHECK(!strstr(active, "'10000'"));
+    CHECK(strstr(own, "'77'") && !strstr(own, "'10000'"));
+    CHECK(count_of(said, "GOMP_SPINCOUNT") <= 3); /* the program starts over once, or twice */
+}
+
 TEST(usage__version_is_one_line)
 {
     struct said s = attnbench("version");

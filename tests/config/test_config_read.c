@@ -430,3 +430,32 @@ TEST(config_describe__lists_every_option)
     free(text);
     arena_free(&memory);
 }
+
+static const struct field *field_of(const struct field *fields, const char *name)
+{
+    while (fields->type != FIELD_TYPE_END && strcmp(fields->name, name) != 0)
+        fields++;
+    CHECK(fields->type != FIELD_TYPE_END);
+    return fields;
+}
+
+TEST(config_set_choice__sets_all_choices_of_a_list_and_no_other)
+{
+    struct sample s = {0};
+    struct arena memory;
+    struct error err = {0};
+    int count = 0;
+    arena_init(&memory);
+    CHECK_STR(read_into(&s, &memory, "{\"train\": {\"optimizer\": \"sgd\"}}"), "");
+    kind_list *kinds = field_of(field_of(sample_fields, "train")->fields, "optimizer")->kinds;
+    CHECK_OK(config_set_choice(sample_fields, &s, kinds, kinds(0), &memory, &count, &err), err);
+    CHECK_INT(count, 1);
+    CHECK_STR(s.train.optimizer.name, "adamw");
+    CHECK(s.train.optimizer.kind == kinds(0));
+    const struct sample_adamw *adamw = s.train.optimizer.options;
+    CHECK_NEAR(adamw->weight_decay, 0.05, 0);
+    CHECK_INT(adamw->betas.count, 2);
+    CHECK_STR(s.model.name, "vit");
+    CHECK_INT(s.train.epochs, 10);
+    arena_free(&memory);
+}

@@ -1,4 +1,5 @@
-/* rig.h - a recorded graph with all that it takes to run it: parameters, inputs, gradients, a runner.
+/* rig.h - a recorded graph with all that it takes to run it: parameters, inputs, gradients, a
+ * runner.
  *
  *     struct rig r;
  *     rig_begin(&r, 2, false);
@@ -17,6 +18,7 @@
 #include "base/rng.h"
 #include "graph/copy.h"
 #include "graph/run.h"
+#include "kernels/kernels.h"
 #include "test.h"
 
 struct rig {
@@ -26,9 +28,9 @@ struct rig {
     struct feed feed;
     struct arena memory;
     struct error error;
-    int lanes, threads;             /* 1 unless changed before rig_ready */
-    real *x[GRAPH_MAX_INPUTS];      /* whole batch; NULL where the input holds labels */
-    real *dx[GRAPH_MAX_INPUTS];     /* NULL where the input has no gradient */
+    int lanes, threads;         /* 1 unless changed before rig_ready */
+    real *x[GRAPH_MAX_INPUTS];  /* whole batch; NULL where the input holds labels */
+    real *dx[GRAPH_MAX_INPUTS]; /* NULL where the input has no gradient */
     int *labels[GRAPH_MAX_INPUTS];
     size_t count[GRAPH_MAX_INPUTS]; /* elements of the whole batch */
     real *y, *dy;                   /* the loss tensor and its gradient */
@@ -55,6 +57,10 @@ static inline void rig_random(real *to, size_t n, const char *name, double scale
 /* A training graph for slices of `batch` samples. */
 static inline void rig_begin(struct rig *r, int batch, bool noise)
 {
+    static bool chosen; /* kernels for this CPU, as in the program */
+    if (!chosen)
+        CHECK_OK(kernels_init(&r->error), r->error);
+    chosen = true;
     memset(r, 0, sizeof *r);
     params_init(&r->params);
     arena_init(&r->memory);
@@ -64,8 +70,8 @@ static inline void rig_begin(struct rig *r, int batch, bool noise)
     CHECK(r->graph != NULL);
 }
 
-/* Plans, allocates, fills inputs and dy with random numbers and labels with 0, 1, 2, 0, ... `loss`, or
- * a copy of it where it is a view, is the last graph output. */
+/* Plans, allocates, fills inputs and dy with random numbers and labels with 0, 1, 2, 0, ... `loss`,
+ * or a copy of it where it is a view, is the last graph output. */
 static inline void rig_ready(struct rig *r, struct tensor *loss, int rows)
 {
     struct graph *g = r->graph;
@@ -181,7 +187,8 @@ static inline double rig_loss_beside(struct rig *r, real *leaf, const real *base
     return rig_dot(r->dy, r->y, r->y_count);
 }
 
-/* The gradient along a random direction against the central difference, relative to 1 + |gradient|. */
+/* The gradient along a random direction against the central difference, relative to 1 + |gradient|.
+ */
 static inline double rig_leaf_error(struct rig *r, real *leaf, const real *grad, size_t n)
 {
     const double step = 1e-5;

@@ -54,9 +54,10 @@ int posix_memalign(void **out, size_t align, size_t bytes)
 static const int allocations;
 #endif
 
+/* Large enough for products by BLAS. */
 static struct tensor *block(struct graph *g)
 {
-    struct tensor *x = graph_input(g, "x", TYPE_REAL, SHAPE(2, 9, 64), true);
+    struct tensor *x = graph_input(g, "x", TYPE_REAL, SHAPE(4, 9, 64), true);
     struct qkv t = nn_qkv(g, "qkv", nn_layer_norm(g, "norm", x, 1e-6), 4, true);
     struct tensor *h = op_merge_heads(g, op_sdpa(g, t.q, t.k, t.v, 0.25));
     struct tensor *W = graph_param(g, "align", SHAPE(9, 9), INIT_XAVIER_UNIFORM);
@@ -73,7 +74,7 @@ TEST(runner_run__allocates_nothing)
         struct rig r;
         test_about("%d threads", threads);
         int before = allocations;
-        rig_begin(&r, 2, true);
+        rig_begin(&r, 4, true);
         r.lanes = 4;
         r.threads = threads;
         rig_ready(&r, block(r.graph), 15);

@@ -9,8 +9,7 @@ TEST(graph_scope__pop_undoes_one_push_with_all_its_dots)
     struct graph *g = r.graph;
     graph_scope_push(g, "blocks.%d", 3);
     graph_scope_push(g, "mlp.fc1.inner");
-    CHECK_STR(graph_param(g, "weight", SHAPE(2), INIT_ONES)->name,
-              "blocks.3.mlp.fc1.inner.weight");
+    CHECK_STR(graph_param(g, "weight", SHAPE(2), INIT_ONES)->name, "blocks.3.mlp.fc1.inner.weight");
     graph_scope_pop(g);
     CHECK_STR(g->scope, "blocks.3");
     graph_scope_push(g, "attn");
@@ -75,8 +74,7 @@ TEST(graph__refuses_sizes_that_cannot_be)
     rig_end(&r);
 
     rig_begin(&r, 2, false);
-    CHECK(graph_param(r.graph, "W", SHAPE(1 << 30, 1 << 30, 1 << 30), INIT_ONES) ==
-          r.graph->inert);
+    CHECK(graph_param(r.graph, "W", SHAPE(1 << 30, 1 << 30, 1 << 30), INIT_ONES) == r.graph->inert);
     CHECK_INT(graph_plan(r.graph, &r.error), ERR_SHAPE);
     rig_end(&r);
 
@@ -87,7 +85,8 @@ TEST(graph__refuses_sizes_that_cannot_be)
     rig_end(&r);
 }
 
-/* --- parameters --------------------------------------------------------------------------------- */
+/* --- parameters ---------------------------------------------------------------------------------
+ */
 
 TEST(graph_param__is_one_for_all_graphs_that_name_it)
 {
@@ -113,8 +112,8 @@ TEST(graph_param__is_one_for_all_graphs_that_name_it)
 
     /* The other values that a feed may bring along are used instead. */
     real *other = rig_alloc(&r, r.params.total * sizeof *other);
-    runner_run(runner, &(struct feed){.rows = 4, .input = {r.x[0]}, .output = {again},
-                                      .values = other});
+    runner_run(runner,
+               &(struct feed){.rows = 4, .input = {r.x[0]}, .output = {again}, .values = other});
     CHECK(rig_norm(again, r.y_count) == 0);
     runner_destroy(runner);
     graph_free(infer);
@@ -172,7 +171,8 @@ TEST(params__put_trained_ones_first_and_count_no_buffers)
     rig_end(&r);
 }
 
-/* --- views -------------------------------------------------------------------------------------- */
+/* --- views --------------------------------------------------------------------------------------
+ */
 
 /* Runs scale(view of x (2, 3, 8), 1) and compares with x at the place that `at` gives. */
 static void check_view(struct tensor *(*view)(struct graph *, struct tensor *),
@@ -335,7 +335,8 @@ TEST(graph_record__copies_inputs_that_an_op_cannot_take)
     rig_end(&r);
 }
 
-/* --- outputs ------------------------------------------------------------------------------------ */
+/* --- outputs ------------------------------------------------------------------------------------
+ */
 
 static struct tensor *traced(struct graph *g, bool trace)
 {

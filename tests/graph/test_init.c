@@ -13,9 +13,9 @@ struct moments {
 
 static struct moments moments(const struct param *p)
 {
-    struct moments m = {0, 0, p->value[0], p->value[0]};
+    struct moments m = {0, 0, HUGE_VAL, -HUGE_VAL};
     for (size_t i = 0; i < p->count; i++) {
-        double v = p->value[i];
+        double v = (double)p->value[i];
         m.mean += v / (double)p->count;
         m.variance += v * v / (double)p->count;
         m.least = v < m.least ? v : m.least;

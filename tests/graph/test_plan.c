@@ -60,19 +60,25 @@ static bool has_own_grad(const struct replay *p, const struct tensor *t)
     return t && t->root->needs_grad && !t->root->param && t->root != p->g->loss->root;
 }
 
+/* The first of t's columns, found by where it lies in its root. */
+static bool *columns_of(const struct replay *p, const struct tensor *t)
+{
+    return p->written + p->first_column[t->root->index] + t->offset % tensor_cols(t->root);
+}
+
 /* Number of columns of t whose gradient is written. */
 static int written(const struct replay *p, const struct tensor *t)
 {
     int count = 0;
     for (int c = 0; c < t->columns; c++)
-        count += p->written[p->first_column[t->root->index] + (size_t)(t->column + c)];
+        count += columns_of(p, t)[c];
     return count;
 }
 
 static void set_written(struct replay *p, const struct tensor *t)
 {
     for (int c = 0; c < t->columns; c++)
-        p->written[p->first_column[t->root->index] + (size_t)(t->column + c)] = true;
+        columns_of(p, t)[c] = true;
 }
 
 static void clear_grad(struct replay *p, const struct tensor *root)
@@ -160,7 +166,8 @@ static void replay(struct rig *r)
             read_grad(&p, g->inputs[i]);
 }
 
-/* --- random graphs ------------------------------------------------------------------------------ */
+/* --- random graphs ------------------------------------------------------------------------------
+ */
 
 enum { POOL = 40 };
 
@@ -263,7 +270,8 @@ TEST(plan__of_random_graphs_gives_the_gradients_of_the_loss)
     }
 }
 
-/* --- one graph at a time ------------------------------------------------------------------------ */
+/* --- one graph at a time ------------------------------------------------------------------------
+ */
 
 static struct graph *inference_chain(struct params *params, int length)
 {
@@ -356,15 +364,18 @@ TEST(plan__gives_columns_that_nobody_reads_a_zero_gradient)
     struct tensor *a = graph_columns(g, h, 2, 2), *b = graph_columns(g, h, 6, 2);
     struct tensor *c = graph_columns(g, h, 3, 1);
     struct tensor *sum = op_add(g, op_scale(g, a, 1), op_scale(g, b, 1));
-    rig_ready(&r, op_add(g, sum, op_linear(g, op_scale(g, c, 1),
-                                           graph_param(g, "W", SHAPE(2, 1), INIT_ONES), NULL)), 2);
+    rig_ready(
+        &r,
+        op_add(g, sum,
+               op_linear(g, op_scale(g, c, 1), graph_param(g, "W", SHAPE(2, 1), INIT_ONES), NULL)),
+        2);
     replay(&r);
     for (int again = 0; again < 2; again++) {
         rig_run(&r);
         for (int row = 0; row < 6; row++) {
             const real *dy = r.dy + 2 * row, *dx = r.dx[0] + 8 * row;
-            double both = (double)dy[0] + (double)dy[1];
-            const double want[8] = {0, 0, dy[0], (double)dy[1] + both, 0, 0, dy[0], dy[1]};
+            const double p = (double)dy[0], q = (double)dy[1];
+            const double want[8] = {0, 0, p, q + p + q, 0, 0, p, q};
             for (int i = 0; i < 8; i++)
                 CHECK_NEAR(dx[i], 2 * want[i], 10 * rig_rounding);
         }
@@ -385,6 +396,26 @@ TEST(plan__gives_an_input_of_which_columns_are_read_zeros_elsewhere)
             double want = c == 5 || c == 6 ? 3 * (double)r.dy[2 * row + c - 5] : 0;
             CHECK_NEAR(r.dx[0][8 * row + c], want, rig_rounding);
         }
+    rig_end(&r);
+}
+
+TEST(plan__knows_columns_of_columns_from_their_neighbours)
+{
+    struct rig r;
+    rig_begin(&r, 2, false);
+    struct graph *g = r.graph;
+    struct tensor *h = op_scale(g, graph_input(g, "x", TYPE_REAL, SHAPE(2, 6), true), 2);
+    struct tensor *sum = op_add(g, graph_columns(g, h, 0, 2), graph_columns(g, h, 2, 2));
+    struct tensor *inner = graph_columns(g, graph_columns(g, h, 2, 4), 0, 2); /* 2 and 3 again */
+    sum = op_add(g, sum, op_scale(g, inner, 5));
+    rig_ready(&r, op_add(g, sum, graph_columns(g, h, 4, 2)), 2);
+    replay(&r);
+    for (int again = 0; again < 2; again++)
+        rig_run(&r);
+    for (int i = 0; i < 12; i++) {
+        int factor = i % 6 / 2 == 1 ? 12 : 2;
+        CHECK_NEAR(r.dx[0][i], factor * r.dy[i / 6 * 2 + i % 2], 20 * rig_rounding);
+    }
     rig_end(&r);
 }
 

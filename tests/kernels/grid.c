@@ -137,9 +137,14 @@ double tolerance_of(double tolerance)
     return sizeof(real) == sizeof(double) ? tolerance * 0x1p-24 : tolerance;
 }
 
+bool level_rounds_weights(void)
+{
+    return !strcmp(kernels_isa(), "avx512+bf16") || !strcmp(kernels_isa(), "amx");
+}
+
 void each_level(void (*check)(enum type type, size_t gap))
 {
-    static const char *const levels[] = {"portable", "avx2", "avx512"};
+    static const char *const levels[] = {"portable", "avx2", "avx512", "avx512+bf16", "amx"};
     static const enum type types[] = {TYPE_REAL, TYPE_BF16};
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
         setenv("ATTNBENCH_ISA", levels[i], 1);

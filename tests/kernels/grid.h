@@ -41,6 +41,9 @@ real *reals_random(size_t n, double scale);
 /* What rounding of real allows where float allows `tolerance`. */
 double tolerance_of(double tolerance);
 
+/* Whether the level in use rounds the weights of attention between bf16 tensors to bf16. */
+bool level_rounds_weights(void);
+
 /* Calls `check` for each instruction set that this machine has, both types, with and without gaps.
  */
 void each_level(void (*check)(enum type type, size_t gap));

@@ -159,12 +159,13 @@ static void check_problem(enum type type, size_t gap, double dropout)
         p.want_lse = lse;
         run_forward(&p);
         plain(&p, false);
-        grid_check(&p.y, tolerance_of(3e-6));
+        bool rounds = half && level_rounds_weights();
+        grid_check(&p.y, rounds ? 4e-3 : tolerance_of(3e-6));
         for (size_t j = 0; j < lses; j++)
             CHECK_NEAR(p.lse[j], lse[j], tolerance_of(2e-6) * (1 + fabs(lse[j])));
         free(lse);
         /* bf16 rounds y, and with it sum y dy. */
-        double tolerance = half ? 4e-3 : tolerance_of(1e-5);
+        double tolerance = rounds ? 8e-3 : half ? 4e-3 : tolerance_of(1e-5);
         run_backward(&p, 0);
         plain(&p, true);
         grid_check(&p.dqkv, tolerance);
@@ -244,7 +245,8 @@ static void check_cross(enum type type, size_t gap)
             y.value[r * 8 + c] = sum / all;
         }
     }
-    grid_check(&y, tolerance_of(2e-6));
+    bool rounds = type == TYPE_BF16 && level_rounds_weights();
+    grid_check(&y, rounds ? 4e-3 : tolerance_of(2e-6));
 }
 
 TEST(sdpa__takes_other_keys_than_queries_and_leaves_out_gradients)

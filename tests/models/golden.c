@@ -10,9 +10,11 @@
 enum { CASES = 256 };
 
 /* Largest relative error allowed of values and of gradients. */
-static const double tolerances[] = {sizeof(real) == 8 ? 1e-9 : 2e-5, sizeof(real) == 8 ? 1e-9 : 1e-4};
+static const double tolerances[] = {sizeof(real) == 8 ? 1e-9 : 2e-5,
+                                    sizeof(real) == 8 ? 1e-9 : 1e-4};
 
-/* --- the formula -------------------------------------------------------------------------------- */
+/* --- the formula --------------------------------------------------------------------------------
+ */
 
 static double unit(const char *name, uint32_t j)
 {
@@ -62,7 +64,8 @@ static void fill(real *to, const char *name, const struct shape *shape)
         to[j] = (real)golden_entry(name, shape, (uint32_t)j);
 }
 
-/* --- reading ------------------------------------------------------------------------------------ */
+/* --- reading ------------------------------------------------------------------------------------
+ */
 
 static struct json_value *load(const char *path)
 {
@@ -175,7 +178,8 @@ static void read_config(struct golden *c)
     CHECK_OK(model_of(&c->model)->check(c->model.options, error), *error);
 }
 
-/* --- running ------------------------------------------------------------------------------------ */
+/* --- running ------------------------------------------------------------------------------------
+ */
 
 static struct shape shape_of(const struct json_value *list)
 {
@@ -243,9 +247,11 @@ void golden_end(struct golden *c)
     json_free(c->root);
 }
 
-/* --- comparing ---------------------------------------------------------------------------------- */
+/* --- comparing ----------------------------------------------------------------------------------
+ */
 
-/* What the run gave for a stored tensor, and its shape with all images; NULL where there is none. */
+/* What the run gave for a stored tensor, and its shape with all images; NULL where there is none.
+ */
 static const real *result(const struct golden *c, const char *name, struct shape *shape)
 {
     const struct rig *r = &c->rig;

@@ -1,5 +1,5 @@
-/* test_golden.c - every ViT case of tests/golden, computed with PyTorch in double precision: logits,
- * loss, activations, gradient of the input and of every parameter. */
+/* test_golden.c - every ViT case of tests/golden, computed with PyTorch in double precision:
+ * logits, loss, activations, gradient of the input and of every parameter. */
 #include "golden.h"
 
 TEST(formula__gives_the_published_entries)
@@ -58,7 +58,8 @@ TEST(vit__agrees_however_the_batch_is_cut)
     }
 }
 
-/* A run on NaN leaves NaN in values, gradients and scratch; nothing of it may be read afterwards. */
+/* A run on NaN leaves NaN in values, gradients and scratch; nothing of it may be read afterwards.
+ */
 TEST(vit__reads_nothing_that_an_earlier_batch_left)
 {
     const char *const *path = golden_cases("vit");

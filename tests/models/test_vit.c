@@ -1,4 +1,5 @@
-/* test_vit.c - sizes, presets, checks and noise of the Vision Transformer. Values: test_golden.c. */
+/* test_vit.c - sizes, presets, checks and noise of the Vision Transformer. Values: test_golden.c.
+ */
 #include "config/config.h"
 #include "graph/rig.h"
 #include "models/model.h"
@@ -53,7 +54,8 @@ static void end(struct network *n)
     rig_end(&n->rig);
 }
 
-/* --- sizes -------------------------------------------------------------------------------------- */
+/* --- sizes --------------------------------------------------------------------------------------
+ */
 
 static const char *const attentions[] = {"standard", "optimized", "efficient", "super"};
 
@@ -65,9 +67,11 @@ TEST(presets__have_the_published_numbers_of_parameters)
         size_t distilled[4]; /* the same with a second token and head, 198 tokens */
     } rows[] = {
         {"tiny", {5717416, 5272744, 4828072, 5293780}, {5910800, 5466128, 5021456, 5491904}},
-        {"small", {22050664, 20276584, 18502504, 18968212},
+        {"small",
+         {22050664, 20276584, 18502504, 18968212},
          {22436432, 20662352, 18888272, 19358720}},
-        {"base", {86567656, 79480552, 72393448, 72859156},
+        {"base",
+         {86567656, 79480552, 72393448, 72859156},
          {87338192, 80251088, 73163984, 73634432}},
     };
     for (int i = 0; i < 3; i++)
@@ -77,11 +81,11 @@ TEST(presets__have_the_published_numbers_of_parameters)
             for (int form = 0; form < 3; form++) {
                 struct network n;
                 const char *end_of_name = strchr(names[form], '%') + 2;
-                const char *name =
-                    test_text("%.*s%s%s", (int)(end_of_name - 2 - names[form]), names[form],
-                              rows[i].width, end_of_name);
-                choose(&n, test_text("{\"name\": \"%s\", \"attention\": \"%s\"}", name,
-                                     attentions[k]), 1, false);
+                const char *name = test_text("%.*s%s%s", (int)(end_of_name - 2 - names[form]),
+                                             names[form], rows[i].width, end_of_name);
+                choose(&n,
+                       test_text("{\"name\": \"%s\", \"attention\": \"%s\"}", name, attentions[k]),
+                       1, false);
                 record(&n);
                 CHECK_INT(params_counted(&n.rig.params),
                           form == 2 ? rows[i].distilled[k] : rows[i].params[k]);
@@ -104,9 +108,11 @@ TEST(vit_tiny__costs_what_its_sizes_say)
 TEST(vit__takes_rectangular_images_and_patches)
 {
     struct network n;
-    choose(&n, "{\"name\": \"vit\", \"image_size\": [20, 12], \"patch_size\": [5, 2], \"dim\": 8, "
-               "\"depth\": 1, \"heads\": 2, \"channels\": 3, \"pool\": \"mean\", "
-               "\"attention\": \"super\"}", 2, false);
+    choose(&n,
+           "{\"name\": \"vit\", \"image_size\": [20, 12], \"patch_size\": [5, 2], \"dim\": 8, "
+           "\"depth\": 1, \"heads\": 2, \"channels\": 3, \"pool\": \"mean\", "
+           "\"attention\": \"super\"}",
+           2, false);
     struct model_shape s = model_of(&n.model)->shape(n.model.options);
     CHECK_INT(s.height, 20);
     CHECK_INT(s.width, 12);
@@ -131,13 +137,20 @@ static void check_decay(const struct network *n, const char *name, bool decays)
 TEST(vit__spares_biases_norms_positions_and_tokens_from_decay)
 {
     struct network n;
-    choose(&n, "{\"name\": \"vit\", \"depth\": 1, \"layer_scale\": 0.1, \"distilled\": true, "
-               "\"attention\": {\"name\": \"super\", \"wa_bias\": true}}", 1, false);
+    choose(&n,
+           "{\"name\": \"vit\", \"depth\": 1, \"layer_scale\": 0.1, \"distilled\": true, "
+           "\"attention\": {\"name\": \"super\", \"wa_bias\": true}}",
+           1, false);
     record(&n);
-    static const char *const decayed[] = {
-        "patch_embed.proj.weight", "blocks.0.attn.q.weight", "blocks.0.attn.align.weight",
-        "blocks.0.attn.proj.weight", "blocks.0.mlp.fc1.weight", "blocks.0.mlp.fc2.weight",
-        "head.weight", "head_dist.weight", NULL};
+    static const char *const decayed[] = {"patch_embed.proj.weight",
+                                          "blocks.0.attn.q.weight",
+                                          "blocks.0.attn.align.weight",
+                                          "blocks.0.attn.proj.weight",
+                                          "blocks.0.mlp.fc1.weight",
+                                          "blocks.0.mlp.fc2.weight",
+                                          "head.weight",
+                                          "head_dist.weight",
+                                          NULL};
     int count = 0;
     for (; decayed[count]; count++)
         check_decay(&n, decayed[count], true);
@@ -192,7 +205,8 @@ TEST(vit__starts_equal_with_every_attention_outside_of_it)
     end(&b);
 }
 
-/* --- noise -------------------------------------------------------------------------------------- */
+/* --- noise --------------------------------------------------------------------------------------
+ */
 
 /* What the node multiplies kept samples by: 1 / (1 - p). Its input and output are graph outputs. */
 static double kept_factor(const real *in, const real *out, int samples, size_t each)
@@ -211,8 +225,10 @@ TEST(drop_path__grows_linearly_over_the_blocks)
     real *in[2 * DEPTH], *out[2 * DEPTH];
     const char *scopes[2 * DEPTH];
     int found = 0;
-    choose(&n, "{\"name\": \"vit\", \"image_size\": 8, \"dim\": 8, \"depth\": 5, \"heads\": 2, "
-               "\"drop_path\": 0.4}", ROWS, true);
+    choose(&n,
+           "{\"name\": \"vit\", \"image_size\": 8, \"dim\": 8, \"depth\": 5, \"heads\": 2, "
+           "\"drop_path\": 0.4}",
+           ROWS, true);
     struct tensor *logits = record(&n);
     size_t each = 5 * 8;
     for (int i = 0; i < r->graph->node_count; i++) {
@@ -245,9 +261,9 @@ TEST(drop_path__grows_linearly_over_the_blocks)
 
 TEST(dropout__follows_positions_attention_and_both_layers_of_the_mlp)
 {
-    static const char *const want[] = {"pos_drop", "blocks.0.attn_drop", "blocks.0.mlp.drop1",
-                                       "blocks.0.mlp.drop2", "blocks.1.attn_drop",
-                                       "blocks.1.mlp.drop1", "blocks.1.mlp.drop2"};
+    static const char *const want[] = {
+        "pos_drop",           "blocks.0.attn_drop", "blocks.0.mlp.drop1", "blocks.0.mlp.drop2",
+        "blocks.1.attn_drop", "blocks.1.mlp.drop1", "blocks.1.mlp.drop2"};
     struct network n;
     size_t found = 0;
     choose(&n, "{\"name\": \"vit\", \"depth\": 2, \"dropout\": 0.1}", 1, true);
@@ -263,7 +279,8 @@ TEST(dropout__follows_positions_attention_and_both_layers_of_the_mlp)
     end(&n);
 }
 
-/* --- checks ------------------------------------------------------------------------------------- */
+/* --- checks -------------------------------------------------------------------------------------
+ */
 
 TEST(vit__says_which_sizes_do_not_fit_together)
 {
@@ -280,7 +297,8 @@ TEST(vit__says_which_sizes_do_not_fit_together)
         {"\"fc_norm\": true", "fc_norm: needs \"pool\": \"mean\""},
         {"\"distilled\": true, \"pool\": \"mean\"", "distilled: needs \"pool\": \"cls\""},
         {"\"image_size\": 65536, \"patch_size\": 1", "image_size: 4294967296 tokens of width 64"},
-        {"\"dim\": 65536, \"heads\": 1, \"mlp_ratio\": 64", "image_size: 49 tokens of width 65536"},
+        {"\"dim\": 65536, \"heads\": 1, \"mlp_ratio\": 64", "mlp_ratio: 64 times dim 65536"},
+        {"\"dim\": 64, \"mlp_ratio\": 0.001", "mlp_ratio: 0.001 times dim 64"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct network n;

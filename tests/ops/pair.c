@@ -1,9 +1,9 @@
 /* pair.c - running both ways. */
 #include "pair.h"
 
-static void run_one(struct rig *r, pair_record *record, bool second)
+static void run_one(struct rig *r, pair_record *record, bool second, bool noise)
 {
-    rig_begin(r, 2, false);
+    rig_begin(r, 2, noise);
     struct tensor *y = record(r->graph, second);
     CHECK_INT(r->graph->error.status, OK);
     r->lanes = 2;
@@ -12,12 +12,12 @@ static void run_one(struct rig *r, pair_record *record, bool second)
     rig_run(r);
 }
 
-void check_pair(pair_record *record)
+static void check(pair_record *record, bool noise)
 {
     struct rig a, b;
     double tolerance = 3 * rig_rounding;
-    run_one(&a, record, false);
-    run_one(&b, record, true);
+    run_one(&a, record, false, noise);
+    run_one(&b, record, true, noise);
     CHECK_INT(a.y_count, b.y_count);
     CHECK(rig_norm(a.y, a.y_count) > 0);
     CHECK_NEAR(rig_distance(a.y, b.y, a.y_count), 0, tolerance);
@@ -36,4 +36,14 @@ void check_pair(pair_record *record)
     }
     rig_end(&a);
     rig_end(&b);
+}
+
+void check_pair(pair_record *record)
+{
+    check(record, false);
+}
+
+void check_noisy_pair(pair_record *record)
+{
+    check(record, true);
 }

@@ -1,7 +1,8 @@
 /* test_compose.c - ops against compositions of others, and against loops written out. */
 #include "pair.h"
 
-/* --- against other ops -------------------------------------------------------------------------- */
+/* --- against other ops --------------------------------------------------------------------------
+ */
 
 static struct tensor *input(struct graph *g, struct shape shape)
 {
@@ -19,7 +20,6 @@ static struct tensor *linear_or_product(struct graph *g, bool product)
     return product ? op_matmul_nt(g, x, W) : op_linear(g, x, W, NULL);
 }
 
-/* A column of ones, made by an op from x, carries the bias. */
 static struct tensor *linear_of_columns(struct graph *g, bool copied)
 {
     struct tensor *x = graph_columns(g, input(g, SHAPE(2, 3, 9)), 2, 5);
@@ -66,7 +66,7 @@ static struct tensor *pool_all_or_two(struct graph *g, bool two)
     return op_scale(g, op_add(g, op_pool(g, x, 0, 2), op_pool(g, x, 2, 2)), 0.5);
 }
 
-/* The mean over tokens as a product with a constant row; another reader of x beside. */
+/* The gradient of a pool is the first that is written, or added to another. */
 static struct tensor *pool_and_reader(struct graph *g, bool early)
 {
     struct tensor *x = input(g, SHAPE(2, 4, 5)), *h = op_scale(g, x, 1);
@@ -113,7 +113,8 @@ TEST(ops__agree_with_compositions_of_others)
     }
 }
 
-/* --- against loops ------------------------------------------------------------------------------ */
+/* --- against loops ------------------------------------------------------------------------------
+ */
 
 TEST(cross_entropy__is_minus_log_softmax_with_smoothing)
 {
@@ -135,8 +136,8 @@ TEST(cross_entropy__is_minus_log_softmax_with_smoothing)
             double target = (c == r.labels[1][b] ? 1 - s : 0) + s / K;
             bool counts = r.labels[1][b] >= 0;
             want -= counts ? target * log(p) : 0;
-            CHECK_NEAR(r.dx[0][K * b + c],
-                       counts ? 4 * (double)r.dy[b] * (p - target) : 0, 10 * rig_rounding);
+            CHECK_NEAR(r.dx[0][K * b + c], counts ? 4 * (double)r.dy[b] * (p - target) : 0,
+                       10 * rig_rounding);
         }
         CHECK_NEAR(r.y[b], want, 10 * rig_rounding);
     }

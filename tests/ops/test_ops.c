@@ -24,12 +24,31 @@ TEST(every_op__is_complete_and_has_a_name_of_its_own)
     }
 }
 
-/* A step later samples draw other noise: drop_path's few samples then are kept and dropped. */
-static void ready_sample(struct rig *r, const struct op *op)
+static struct tensor *own_memory(struct graph *g, struct tensor *t)
 {
-    test_about("%s", op->name);
+    return t->root == t ? t : graph_op_copy(g, t);
+}
+
+/* The op once more on the inputs of its last node, added to what that gave: gradients are added to.
+ */
+static struct tensor *record_again(struct graph *g, const struct op *op)
+{
+    int i = g->node_count - 1;
+    while (i >= 0 && g->nodes[i]->op != op)
+        i--;
+    CHECK(i >= 0);
+    struct node *n = g->nodes[i];
+    struct tensor *y = graph_record(g, op, n->options, n->in, n->inputs);
+    return op_add(g, own_memory(g, n->out), own_memory(g, y));
+}
+
+static void ready_sample(struct rig *r, const struct op *op, bool twice)
+{
+    test_about(twice ? "%s twice" : "%s", op->name);
     rig_begin(r, 2, true);
     struct tensor *y = op->sample(r->graph);
+    if (twice)
+        y = record_again(r->graph, op);
     CHECK_INT(r->graph->error.status, OK);
     r->graph->options.batch = y->shape.dim[0];
     rig_ready(r, y, y->shape.dim[0]);
@@ -40,7 +59,7 @@ TEST(every_op__is_in_its_own_sample)
 {
     for (int i = 0; op_at(i); i++) {
         struct rig r;
-        ready_sample(&r, op_at(i));
+        ready_sample(&r, op_at(i), false);
         bool found = false;
         for (int k = 0; k < r.graph->node_count; k++)
             found = found || r.graph->nodes[k]->op == op_at(i);
@@ -54,10 +73,12 @@ TEST(every_op__has_the_gradient_of_its_forward)
     if (sizeof(real) < sizeof(double))
         SKIP("needs the double build");
     for (int i = 0; op_at(i); i++) {
-        struct rig r;
-        ready_sample(&r, op_at(i));
-        rig_check_gradients(&r, 1e-8);
-        rig_end(&r);
+        for (int twice = 0; twice < 2; twice++) {
+            struct rig r;
+            ready_sample(&r, op_at(i), twice);
+            rig_check_gradients(&r, 1e-8);
+            rig_end(&r);
+        }
     }
 }
 
@@ -65,7 +86,7 @@ TEST(every_op__reaches_all_inputs_and_parameters_of_its_sample)
 {
     for (int i = 0; op_at(i); i++) {
         struct rig r;
-        ready_sample(&r, op_at(i));
+        ready_sample(&r, op_at(i), false);
         rig_run(&r);
         for (int k = 0; k < r.graph->input_count; k++)
             if (r.dx[k])
@@ -76,7 +97,8 @@ TEST(every_op__reaches_all_inputs_and_parameters_of_its_sample)
     }
 }
 
-/* --- wrong shapes ------------------------------------------------------------------------------- */
+/* --- wrong shapes -------------------------------------------------------------------------------
+ */
 
 static struct tensor *input(struct graph *g, struct shape shape)
 {

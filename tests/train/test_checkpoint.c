@@ -96,7 +96,7 @@ TEST(checkpoint__values_names_and_shapes_survive)
     make(&g, SETTINGS("seed=99"), NETWORK_INFER);
     struct error err;
     char *note = NULL;
-    CHECK_OK(checkpoint_load(g.n, f.path, &note, &err), err);
+    CHECK_OK(checkpoint_load(&g.n->params, f.path, &note, &err), err);
     CHECK(!note);
     CHECK(memcmp(f.n->params.values, g.n->params.values, f.n->params.total * sizeof(real)) == 0);
 
@@ -168,7 +168,8 @@ TEST(checkpoint_load__strips_a_prefix_of_all_names_and_says_so)
         char *note = NULL;
         memset(g.n->params.values, 0, g.n->params.total * sizeof(real));
         CHECK_OK(
-            checkpoint_load(g.n, rewrite(&f, (struct change){.prefix = prefixes[i]}), &note, &err),
+            checkpoint_load(&g.n->params, rewrite(&f, (struct change){.prefix = prefixes[i]}),
+                            &note, &err),
             err);
         CHECK_CONTAINS(note, prefixes[i]);
         CHECK(memcmp(f.n->params.values, g.n->params.values, f.n->params.total * sizeof(real)) ==
@@ -199,7 +200,7 @@ TEST(checkpoint_load__refuses_what_does_not_fit_and_changes_nothing)
         char *note = NULL;
         const char *path = rewrite(&f, rows[i].change);
         test_about("%s", rows[i].what);
-        CHECK_INT(checkpoint_load(f.n, path, &note, &err), ERR_INPUT);
+        CHECK_INT(checkpoint_load(&f.n->params, path, &note, &err), ERR_INPUT);
         CHECK_CONTAINS(err.text, path);
         CHECK_CONTAINS(err.text, "tensors match");
         CHECK_CONTAINS(err.text, rows[i].what);
@@ -216,7 +217,7 @@ TEST(checkpoint_load__refuses_super_with_another_token_count)
          NETWORK_INFER);
     struct error err;
     write(&f);
-    CHECK_INT(checkpoint_load(g.n, f.path, NULL, &err), ERR_INPUT);
+    CHECK_INT(checkpoint_load(&g.n->params, f.path, NULL, &err), ERR_INPUT);
     CHECK_CONTAINS(err.text, "blocks.0.attn.align.weight (7, 7) instead of (5, 5)");
     drop(&f);
     drop(&g);
@@ -234,7 +235,7 @@ TEST(checkpoint_init__lets_attention_and_head_differ_alone)
     char *note = NULL;
     const struct param *align = params_find(&g.n->params, "blocks.0.attn.align.weight");
     real before = align->value[3];
-    CHECK_OK(checkpoint_init(g.n, f.path, &note, &err), err);
+    CHECK_OK(checkpoint_init(&g.n->params, f.path, &note, &err), err);
     CHECK_CONTAINS(note, "missing: blocks.0.attn.q.weight");
     CHECK_CONTAINS(note, "unexpected: blocks.0.attn.qkv.weight");
     free(note);
@@ -244,14 +245,73 @@ TEST(checkpoint_init__lets_attention_and_head_differ_alone)
     CHECK(memcmp(a->value, b->value, a->count * sizeof(real)) == 0);
 
     const char *path = rewrite(&f, (struct change){.drop = "blocks.0.norm1.weight"});
-    CHECK_INT(checkpoint_init(f.n, path, &note, &err), ERR_INPUT);
+    CHECK_INT(checkpoint_init(&f.n->params, path, &note, &err), ERR_INPUT);
     CHECK_CONTAINS(err.text, "1 missing: blocks.0.norm1.weight");
     struct fixture deep;
     make(&deep, SETTINGS("model.depth=3"), NETWORK_INFER);
-    CHECK_INT(checkpoint_init(deep.n, f.path, &note, &err), ERR_INPUT);
+    CHECK_INT(checkpoint_init(&deep.n->params, f.path, &note, &err), ERR_INPUT);
     drop(&f);
     drop(&g);
     drop(&deep);
+}
+
+TEST(checkpoint_init__a_head_for_other_classes_starts_anew)
+{
+    struct fixture f, g, start;
+    make(&f, NULL, NETWORK_INFER);
+    make(&g, SETTINGS("model.classes=4"), NETWORK_INFER);
+    make(&start, SETTINGS("model.classes=4"), NETWORK_INFER);
+    fill(f.n);
+    write(&f);
+    struct error err;
+    char *note = NULL;
+    CHECK_OK(checkpoint_init(&g.n->params, f.path, &note, &err), err);
+    CHECK_CONTAINS(note, "2 of another shape keep their initial values: head.weight (6, 24) "
+                         "instead of (4, 24), head.bias");
+    CHECK_CONTAINS(note, ", 0 missing, 0 unexpected");
+    free(note);
+    for (int i = 0; i < g.n->params.count; i++) {
+        const struct param *got = g.n->params.list[i];
+        bool head = strncmp(got->name, "head.", 5) == 0;
+        const struct network *from = head ? start.n : f.n;
+        const struct param *want = params_find(&from->params, got->name);
+        test_about("%s", got->name);
+        CHECK(memcmp(got->value, want->value, got->count * sizeof(real)) == 0);
+    }
+    CHECK_INT(checkpoint_load(&g.n->params, f.path, NULL, &err), ERR_INPUT);
+    CHECK_CONTAINS(err.text, "2 of another shape: head.weight");
+    drop(&f);
+    drop(&g);
+    drop(&start);
+}
+
+TEST(checkpoint_init__position_embeddings_of_another_grid_are_refused)
+{
+    struct fixture f, g;
+    make(&f, NULL, NETWORK_INFER);
+    make(&g, SETTINGS("model.image_size=8"), NETWORK_INFER);
+    write(&f);
+    struct error err;
+    char *note = NULL;
+    CHECK_INT(checkpoint_init(&g.n->params, f.path, &note, &err), ERR_INPUT);
+    CHECK_CONTAINS(err.text, "pos_embed (1, 7, 24) instead of (1, 5, 24)");
+    CHECK_CONTAINS(err.text, "not resampled");
+    drop(&f);
+    drop(&g);
+}
+
+TEST(checkpoint_load__says_what_matched_of_foreign_files)
+{
+    struct fixture f;
+    make(&f, NULL, NETWORK_INFER);
+    write(&f);
+    struct error err;
+    char *note = NULL;
+    CHECK_OK(checkpoint_load(&f.n->params, rewrite(&f, (struct change){0}), &note, &err), err);
+    CHECK_CONTAINS(note, test_text(": %d tensors match, 0 missing, 0 unexpected",
+                                   f.n->params.count));
+    free(note);
+    drop(&f);
 }
 
 TEST(state__all_of_it_survives)

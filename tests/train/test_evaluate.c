@@ -69,6 +69,27 @@ static void visit(void *context, size_t record, int label, const double *p)
     s->confusion[label][best]++;
 }
 
+/* Weights are packed for bf16 products once an evaluation, of the values that are asked for. */
+TEST(evaluate__takes_the_values_that_are_given_in_bf16_too)
+{
+    struct fixture f;
+    struct evaluation own, zeros, again;
+    struct error err;
+    make(&f, SETTINGS("train.precision=bf16"), 16, 2);
+    real *values = calloc(f.n->params.total, sizeof *values);
+    CHECK_OK(evaluate(&own, f.n, f.loader, NULL, NULL, NULL, &err), err);
+    CHECK_OK(evaluate(&zeros, f.n, f.loader, values, NULL, NULL, &err), err);
+    CHECK_OK(evaluate(&again, f.n, f.loader, NULL, NULL, NULL, &err), err);
+    free(values);
+    CHECK_NEAR(zeros.loss, log(6), 1e-6);
+    CHECK(fabs(own.loss - log(6)) > 1e-3);
+    CHECK(again.loss == own.loss);
+    evaluation_free(&own);
+    evaluation_free(&zeros);
+    evaluation_free(&again);
+    drop(&f);
+}
+
 TEST(evaluate__does_not_depend_on_batch_size_or_threads)
 {
     static const int batches[] = {1, 7, 16, 50, 64};

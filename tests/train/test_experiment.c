@@ -27,7 +27,6 @@ TEST(experiment__refuses_values_that_do_not_fit_together)
         {"train.schedule.min_lr=0.5", "train.schedule.min_lr: ", "learning rate"},
         {"train.schedule=step", "train.schedule.milestones: ", "is empty"},
         {"train.optimizer.betas=[0.9]", "train.optimizer.betas: ", "expected two"},
-        {"train.precision=bf16", "train.precision: ", "not supported by this version"},
         {"train.distill={\"teacher\": \"t\"}", "train.distill: ", "not supported by this version"},
         {"train.epochs=2.5", "train.epochs: ", "whole number"},
         {"train.epochs=\"3\"", "train.epochs: ", "whole number"},

@@ -1,8 +1,10 @@
 #include "test.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
 #include "base/rng.h"
 #include "rig.h"
 #include "train/step.h"
@@ -199,6 +201,71 @@ TEST(network__more_memory_than_the_machine_has_is_refused)
     CHECK_INT(network_create(&n, &x, NETWORK_TRAIN, 8, 1, &err), ERR_INPUT);
     CHECK_CONTAINS(err.text, "GB of memory");
     experiment_free(&x);
+}
+
+TEST(network__a_batch_that_cannot_fit_names_the_largest_that_does)
+{
+    struct experiment x;
+    struct network *n = NULL;
+    struct error err;
+    const int all = 1 << 20;
+    rig_load(&x, SETTINGS("model.image_size=1024", "model.patch_size=512",
+                          "train.batch_size=1048576"));
+    CHECK_INT(network_create(&n, &x, NETWORK_TRAIN, all, 1, &err), ERR_INPUT);
+    CHECK(n == NULL);
+    CHECK_CONTAINS(err.text, "--set: train.batch_size: batches of 1048576 need ");
+    const char *what = "the largest batch that fits is ", *at = strstr(err.text, what);
+    CHECK(at != NULL);
+    long fits = strtol(at + strlen(what), NULL, 10);
+    CHECK(fits >= 1 && fits < all);
+    CHECK_OK(network_plan(&n, &x, NETWORK_TRAIN, (int)fits / 2 + 1, 1, &err), err);
+    CHECK_OK(network_check_memory(n, &err), err);
+    CHECK(n->params.values == NULL);
+    network_destroy(n);
+    CHECK_OK(network_plan(&n, &x, NETWORK_TRAIN, (int)fits * 2, 1, &err), err);
+    CHECK_INT(network_check_memory(n, &err), ERR_INPUT);
+    network_destroy(n);
+    experiment_free(&x);
+}
+
+TEST(network__threads_are_at_most_as_many_as_can_be_of_use)
+{
+    struct experiment x;
+    struct network *n = NULL;
+    struct error err;
+    rig_load(&x, SETTINGS("train.batch_size=4096"));
+    CHECK_OK(network_plan(&n, &x, NETWORK_TRAIN, 4096, 1024, &err), err);
+    int most = cpu_cores() > 8 ? cpu_cores() : 8;
+    CHECK(n->threads <= most && n->infer_threads <= most);
+    CHECK(n->train_threads <= n->lanes);
+    CHECK(n->lanes >= 1);
+    network_destroy(n);
+    CHECK_OK(network_plan(&n, &x, NETWORK_INFER, 8, 3, &err), err);
+    CHECK_INT(n->threads, 3);
+    CHECK_INT(n->lanes, 0);
+    network_destroy(n);
+    experiment_free(&x);
+}
+
+/* The packed weights of bf16 products stay over a window and change with the update. */
+TEST(step__an_update_is_felt_by_the_next_batch_in_bf16_too)
+{
+    struct fixture f;
+    struct error err;
+    struct samples samples;
+    make(&f, SETTINGS("train.precision=bf16", "model.dropout=0", "model.drop_path=0"), 8, 2);
+    struct batch b = take(&samples, 0, 8);
+    double loss[3];
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(step_batch(&f.step, &b, 16, 0, &err), err);
+        loss[i] = f.step.loss_sum;
+    }
+    CHECK_NEAR(loss[1], 2 * loss[0], 1e-12);
+    CHECK_OK(step_update(&f.step, &b, 1e-3, 0, &err), err);
+    CHECK_OK(step_batch(&f.step, &b, 8, 1, &err), err);
+    loss[2] = f.step.loss_sum;
+    CHECK(loss[2] < loss[0] - 1e-3);
+    drop(&f);
 }
 
 TEST(step__not_finite_stops_and_names_the_place)

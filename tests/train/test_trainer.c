@@ -210,6 +210,30 @@ TEST(trainer__nothing_is_left_behind_by_a_refusal)
     }
 }
 
+TEST(trainer__what_is_wrong_with_the_model_comes_before_data_is_read)
+{
+    struct experiment x;
+    struct error err;
+    struct rig_run run = {.resume = false};
+    rig_load(&x, SETTINGS("data.format=mnist", "data.path=/not/here", "model.attention=super",
+                          "model.image_size=1024", "model.patch_size=1", "model.dim=4",
+                          "model.heads=1"));
+    CHECK_INT(rig_train(&x, below(test_directory(), "run"), &run, &err), ERR_INPUT);
+    CHECK_CONTAINS(err.text, "tiny.json: model: blocks.0.attn");
+    CHECK(!strstr(err.text, "/not/here"));
+    experiment_free(&x);
+}
+
+TEST(trainer__a_bf16_run_says_so)
+{
+    struct experiment x;
+    struct rig_run run;
+    rig_load(&x, SETTINGS("train.precision=bf16", "train.epochs=2"));
+    const char *directory = train_whole(&x, 1, &run);
+    CHECK_CONTAINS(rig_text(below(directory, "metrics.jsonl")), "\"precision\":\"bf16\"");
+    experiment_free(&x);
+}
+
 TEST(trainer__directory_must_be_one)
 {
     struct experiment x;
@@ -293,7 +317,7 @@ TEST(trainer__divergence_after_an_epoch_leaves_its_checkpoint)
 
     struct network *n = NULL;
     CHECK_OK(network_create(&n, &x, NETWORK_INFER, 8, 1, &err), err);
-    CHECK_OK(checkpoint_load(n, below(directory, "last.safetensors"), NULL, &err), err);
+    CHECK_OK(checkpoint_load(&n->params, below(directory, "last.safetensors"), NULL, &err), err);
     CHECK(step_values_finite(n));
     network_destroy(n);
     CHECK(strlen(rig_metrics(directory)) > 2);
@@ -326,8 +350,10 @@ TEST(trainer__without_validation_there_is_no_best)
     CHECK(!file_exists(below(directory, "last.ema.safetensors")));
     CHECK(file_exists(below(directory, "last.safetensors")));
     const char *metrics = rig_text(below(directory, "metrics.jsonl"));
-    CHECK(!strstr(metrics, "val_") || strstr(metrics, "val_samples"));
-    CHECK(!strstr(metrics, "val_loss") && !strstr(metrics, "\"best\""));
+    const char *summary = rig_text(below(directory, "summary.json"));
+    CHECK(!strstr(metrics, "\"val_") && !strstr(metrics, "\"best\""));
+    CHECK(!strstr(summary, "\"val_") && !strstr(summary, "\"best\""));
+    CHECK_CONTAINS(summary, "\"test_top1\":");
     CHECK_CONTAINS(metrics, "\"weights\":\"last\"");
     CHECK(isnan(run.result.best.val_top1) && isnan(run.result.best.test_top1));
     CHECK(!isnan(run.result.last.test_top1));
@@ -364,8 +390,8 @@ TEST(trainer__start_weights_come_from_init_from)
     struct network *a = NULL, *b = NULL;
     CHECK_OK(network_create(&a, &x, NETWORK_INFER, 8, 1, &err), err);
     CHECK_OK(network_create(&b, &x, NETWORK_INFER, 8, 1, &err), err);
-    CHECK_OK(checkpoint_load(a, first, NULL, &err), err);
-    CHECK_OK(checkpoint_load(b, second, NULL, &err), err);
+    CHECK_OK(checkpoint_load(&a->params, first, NULL, &err), err);
+    CHECK_OK(checkpoint_load(&b->params, second, NULL, &err), err);
     for (size_t i = 0; i < a->params.total; i++)
         CHECK_NEAR(a->params.values[i], b->params.values[i], 1e-6);
     network_destroy(a);

@@ -1,0 +1,13 @@
+/* memory.h - how much memory the process may take. */
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
+
+/* Bytes of the machine, or the limit of the process's control groups where that is less; 0 where
+ * the system tells neither. */
+double memory_limit_bytes(void);
+
+/* Bytes by the limits of the groups that `membership` (the text of /proc/self/cgroup) names and of
+ * those above them, whose files lie below `root`; 0 where none is set. */
+double memory_cgroup_bytes(const char *root, const char *membership);
+
+#endif
