@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The recipe of configs/fashion_mnist_standard.json (or mnist) in PyTorch: accuracy by epoch.
 
-    /usr/bin/python3 scripts/yardstick.py DATA [--epochs 10] [--no-flip] [--seed 1] [--threads 2]
+    /usr/bin/python3 scripts/yardstick.py DATA [--epochs 10] [--no-flip] [--seed 1] [--threads 2] [--bf16]
 
 Written against the recipe and not against attnbench: each image is padded by two black pixels, cropped
 at random and mirrored by itself; AdamW without decay on biases, norms, positions and class token; one
@@ -57,6 +57,7 @@ def main():
     parser.add_argument("--no-flip", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--bf16", action="store_true", help="autocast")
     options = parser.parse_args()
     torch.manual_seed(options.seed)
     torch.set_num_threads(options.threads)
@@ -77,7 +78,9 @@ def main():
             for group in optimizer.param_groups:
                 group["lr"] = rate(update, options.epochs * updates, updates)
             optimizer.zero_grad(set_to_none=True)
-            F.cross_entropy(model(x), labels[batch]).backward()
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.bf16):
+                loss = F.cross_entropy(model(x), labels[batch])
+            loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             update += 1

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -267,6 +268,27 @@ enum status file_make_directory(const char *path, struct error *err)
     }
     free(prefix);
     return status;
+}
+
+enum status file_lock_directory(int *fd, const char *path, struct error *err)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    if (*fd < 0)
+        return system_error(err, ERR_INPUT, path, "cannot be opened");
+    if (flock(*fd, LOCK_EX | LOCK_NB) == 0)
+        return OK;
+    int code = errno;
+    close(*fd);
+    *fd = -1;
+    if (code != EWOULDBLOCK)
+        return OK;
+    return error_set(err, ERR_INPUT, "%s: is in use by another process", path);
+}
+
+void file_unlock(int fd)
+{
+    if (fd >= 0)
+        close(fd);
 }
 
 char *file_join(const char *base, const char *path)

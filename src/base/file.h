@@ -43,6 +43,12 @@ MUST_USE enum status file_truncate(const char *path, int64_t size, struct error 
  * or a file is in the way, ERR_IO where the disk is full. */
 MUST_USE enum status file_make_directory(const char *path, struct error *err);
 
+/* Takes a directory for this process alone: *fd (to be closed with file_unlock) holds it until then
+ * or the process's end, and leaves no file. ERR_INPUT where another one holds it. *fd is -1 with OK
+ * on file systems that cannot lock directories. */
+MUST_USE enum status file_lock_directory(int *fd, const char *path, struct error *err);
+void file_unlock(int fd); /* -1: nothing */
+
 /* malloc'd paths: `path` itself where it is absolute, else below `base`; NULL without memory. */
 char *file_join(const char *base, const char *path);
 char *file_directory(const char *path); /* "." where there is none */

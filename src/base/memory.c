@@ -1,9 +1,12 @@
 /* memory.c - physical memory and cgroup limits. */
 #include "base/memory.h"
 
+#include <math.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/cgroup.h"
+#include "base/timer.h"
 
 /* Version 1 writes a number near 2^63 where there is no limit. */
 static double limit_of(const char *directory, bool is_v2)
@@ -26,4 +29,15 @@ double memory_limit_bytes(void)
     if (machine <= 0 || (group > 0 && group < machine))
         return group;
     return machine;
+}
+
+double memory_room_bytes(void)
+{
+    struct rlimit space;
+    double limit = memory_limit_bytes();
+    double room = limit > 0 ? limit - (double)timer_rss_bytes() : HUGE_VAL;
+    if (getrlimit(RLIMIT_AS, &space) || space.rlim_cur == RLIM_INFINITY)
+        return room;
+    double mapped = (double)space.rlim_cur - (double)timer_mapped_bytes();
+    return mapped < room ? mapped : room;
 }

@@ -6,6 +6,11 @@
  * the system tells neither. */
 double memory_limit_bytes(void);
 
+/* Bytes by which the process may still grow: that limit less what is resident, or the limit of its
+ * address space (ulimit -v) less what it has mapped where that is less. HUGE_VAL where nothing is
+ * known. */
+double memory_room_bytes(void);
+
 /* Bytes by the limits of the groups that `membership` (the text of /proc/self/cgroup) names and of
  * those above them, whose files lie below `root`; 0 where none is set. */
 double memory_cgroup_bytes(const char *root, const char *membership);

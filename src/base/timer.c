@@ -34,6 +34,11 @@ int64_t timer_rss_bytes(void)
     return status_bytes("VmRSS");
 }
 
+int64_t timer_mapped_bytes(void)
+{
+    return status_bytes("VmSize");
+}
+
 int64_t timer_peak_rss_bytes(void)
 {
     return status_bytes("VmHWM");

@@ -302,7 +302,7 @@ static enum status run(const struct arguments *a, struct error *err)
     status = read_options(&o, a, &x, err);
     if (!status) {
         o.weights = kind == SOURCE_CHECKPOINT ? a->operands[0] : NULL;
-        start_fill(&start, &x, o.threads);
+        start_fill(&start, &x, o.threads, a);
         start_say(&start);
         status =
             arguments_has(a, "--ceiling") ? run_ceiling(a, &o, &x, err) : run_bench(a, &o, &x, err);

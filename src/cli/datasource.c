@@ -41,10 +41,12 @@ static enum status open_folder(struct datasource *d, const char *path, int forma
 {
     enum status status = like ? move_data(d, like, err)
                               : config_defaults(data_fields, &d->plain, &d->memory, err);
+    if (status)
+        return status;
     d->plain.format = format;
-    d->plain.path = path;
+    d->plain.path = arena_strdup(&d->memory, path);
     d->config = &d->plain;
-    return status;
+    return d->plain.path ? OK : error_memory(err, strlen(path) + 1);
 }
 
 static bool has_config(const char *folder)

@@ -63,6 +63,9 @@ static enum status open_sources(struct eval *e, struct error *err)
     if (kind == SOURCE_DIRECTORY)
         return error_set(err, ERR_INPUT, "%s: a directory (name a checkpoint in it, as in %s/%s)",
                          e->checkpoint, e->checkpoint, "best.safetensors");
+    status = source_check_weights(e->checkpoint, err);
+    if (status)
+        return status;
     struct error foreign;
     enum status own =
         source_experiment(&e->own, SOURCE_CHECKPOINT, e->checkpoint, NULL, 0, &foreign);
@@ -205,6 +208,16 @@ static enum status run_and_write(struct eval *e, struct error *err)
     return status;
 }
 
+/* The table of predictions can be written, and not over the checkpoint. */
+static enum status check_output(const struct eval *e, struct error *err)
+{
+    const char *path = arguments_value(e->a, "--predictions");
+    if (!path)
+        return OK;
+    enum status status = output_check_path("--predictions", path, err);
+    return status ? status : output_check_apart("--predictions", path, e->checkpoint, err);
+}
+
 /* The model is planned before data is read: what is wrong with it shows at once. */
 static enum status create_network(struct eval *e, struct error *err)
 {
@@ -310,7 +323,9 @@ static void eval_text(const struct eval *e)
 static enum status run(const struct arguments *a, struct error *err)
 {
     struct eval e = {.a = a, .checkpoint = a->operands[0]};
-    enum status status = open_sources(&e, err);
+    enum status status = check_output(&e, err);
+    if (!status)
+        status = open_sources(&e, err);
     if (!status)
         status = create_network(&e, err);
     if (!status)

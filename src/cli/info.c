@@ -97,7 +97,7 @@ static enum status run(const struct arguments *a, struct error *err)
     if (!status)
         status = source_kind(&kind, a->operands[0], err);
     if (!status)
-        status = source_experiment(&x, kind, a->operands[0], NULL, 0, err);
+        status = source_load(&x, kind, a, NULL, err);
     if (status)
         return status;
     status = info_create(&info, &x, threads, err);
@@ -117,7 +117,9 @@ static enum status run(const struct arguments *a, struct error *err)
     return status;
 }
 
-static const struct command_option options_of_info[] = {OPTION_JSON, OPTION_THREADS, OPTION_END};
+static const struct command_option options_of_info[] = {
+    OPTION_SET, OPTION_JSON, OPTION_THREADS, OPTION_END,
+};
 
 const struct command info_command = {
     .name = "info", .summary = "parameters, multiply-adds and memory, layer by layer",

@@ -8,8 +8,9 @@
 /* Called once, at the start. */
 void interrupt_install(void);
 
-/* From here on the first signal sets the flag returned. */
-volatile sig_atomic_t *interrupt_watch(void);
+/* From here on the first signal sets the flag returned, and writes `notice` (NULL: nothing; not
+ * copied) to stderr at once. */
+volatile sig_atomic_t *interrupt_watch(const char *notice);
 
 /* The signal that came, 0 without one. */
 int interrupt_signal(void);

@@ -1,5 +1,5 @@
 /* output.c - stdout, stderr and the forms of numbers. */
-#define _DEFAULT_SOURCE /* TIOCGWINSZ */
+#define _DEFAULT_SOURCE /* TIOCGWINSZ, realpath */
 #include "cli/output.h"
 
 #include <errno.h>
@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/file.h"
 
 bool output_is_terminal(void)
 {
@@ -81,6 +84,50 @@ void output_note(const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     fprintf(stderr, "%s\n", cleaned(line, text));
+}
+
+/* A file is replaced by a new one, so that its directory must allow that; a device or pipe is
+ * written as it is. `target` is the path without links. */
+static enum status check_target(const char *option, const char *path, const char *target,
+                                struct error *err)
+{
+    struct stat info;
+    bool there = stat(target, &info) == 0;
+    if (there && S_ISDIR(info.st_mode))
+        return error_set(err, ERR_INPUT, "%s: is a directory (%s needs the name of a file)", path,
+                         option);
+    bool in_place = there && !S_ISREG(info.st_mode);
+    char *directory = in_place ? strdup(target) : file_directory(target);
+    if (!directory)
+        return error_memory(err, strlen(target) + 1);
+    enum status status = OK;
+    if (!in_place && file_exists(directory) && !file_is_directory(directory))
+        status = error_set(err, ERR_INPUT, "%s: cannot be written: %s is not a directory (%s)",
+                           path, directory, option);
+    else if (access(directory, in_place ? W_OK : W_OK | X_OK) != 0)
+        status = error_set(err, ERR_INPUT, "%s: cannot be written: %s: %s (%s)", path, directory,
+                           strerror(errno), option);
+    free(directory);
+    return status;
+}
+
+enum status output_check_path(const char *option, const char *path, struct error *err)
+{
+    char *resolved = realpath(path, NULL);
+    enum status status = check_target(option, path, resolved ? resolved : path, err);
+    free(resolved);
+    return status;
+}
+
+enum status output_check_apart(const char *option, const char *path, const char *input,
+                               struct error *err)
+{
+    struct stat a, b;
+    if (!input || stat(path, &a) != 0 || stat(input, &b) != 0 || a.st_dev != b.st_dev ||
+        a.st_ino != b.st_ino)
+        return OK;
+    return error_set(err, ERR_INPUT, "%s: %s would overwrite the input %s (name another file)",
+                     path, option, input);
 }
 
 enum status output_json(const struct json *j, struct error *err)

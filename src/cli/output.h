@@ -17,6 +17,15 @@ void output_note(const char *format, ...) PRINTF_LIKE(1, 2);
 /* The JSON text and a newline on stdout. */
 MUST_USE enum status output_json(const struct json *j, struct error *err);
 
+/* Whether a file can be written at the path that `option` gave, told before the work is done;
+ * nothing is written. ERR_INPUT for a directory, where the directory above is none, and where
+ * writing is not allowed. */
+MUST_USE enum status output_check_path(const char *option, const char *path, struct error *err);
+
+/* ERR_INPUT where that path is the file `input` (NULL: none), by whatever name. */
+MUST_USE enum status output_check_apart(const char *option, const char *path, const char *input,
+                                        struct error *err);
+
 /* Flushes stdout. ERR_IO where anything written to it since the start was lost. */
 MUST_USE enum status output_finish(struct error *err);
 

@@ -1,9 +1,11 @@
 /* source.c - telling configs, runs, checkpoints and data folders apart. */
 #include "cli/source.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/cpu.h"
 #include "base/file.h"
@@ -36,9 +38,13 @@ static bool looks_like_json(const char *path)
 
 enum status source_kind(enum source *kind, const char *path, struct error *err)
 {
-    if (!file_exists(path))
-        return error_set(err, ERR_INPUT, "%s: no such file or directory", path);
-    if (file_is_directory(path))
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return error_set(err, ERR_INPUT, "%s: %s", path,
+                         errno == ENOENT ? "no such file or directory" : strerror(errno));
+    if (!S_ISDIR(info.st_mode) && !S_ISREG(info.st_mode))
+        return error_set(err, ERR_INPUT, "%s: is a device or pipe, not a file", path);
+    if (S_ISDIR(info.st_mode))
         *kind = SOURCE_DIRECTORY;
     else if (ends_with(path, ".safetensors"))
         *kind = SOURCE_CHECKPOINT;
@@ -46,6 +52,17 @@ enum status source_kind(enum source *kind, const char *path, struct error *err)
         *kind = ends_with(path, ".json") || looks_like_json(path) ? SOURCE_CONFIG
                                                                    : SOURCE_CHECKPOINT;
     return OK;
+}
+
+enum status source_check_weights(const char *path, struct error *err)
+{
+    static const char end[] = ".state.safetensors";
+    if (!ends_with(path, end))
+        return OK;
+    return error_set(err, ERR_INPUT,
+                     "%s: is the state from which a run resumes, not its weights (use "
+                     "%.*s.safetensors)",
+                     path, (int)(strlen(path) - strlen(end)), path);
 }
 
 enum status source_experiment(struct experiment *x, enum source kind, const char *path,

@@ -9,8 +9,11 @@ struct arguments;
 enum source { SOURCE_CONFIG, SOURCE_CHECKPOINT, SOURCE_DIRECTORY };
 
 /* What lies at the path, by its name (.json, .safetensors) or else its first bytes. ERR_INPUT where
- * there is nothing. */
+ * there is nothing, or a device or pipe: reading one could wait for ever. */
 MUST_USE enum status source_kind(enum source *kind, const char *path, struct error *err);
+
+/* ERR_INPUT where the file's name says that it is a run's state for --resume, not weights alone. */
+MUST_USE enum status source_check_weights(const char *path, struct error *err);
 
 /* The experiment that a config, the directory of a run (its config.json), or a checkpoint
  * describes; `count` settings "PATH=VALUE" are laid upon the first two. */

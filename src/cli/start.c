@@ -5,10 +5,12 @@
 
 #include "base/cpu.h"
 #include "base/version.h"
+#include "cli/arguments.h"
 #include "cli/output.h"
 #include "kernels/kernels.h"
 
-void start_fill(struct start *s, const struct experiment *x, int threads)
+void start_fill(struct start *s, const struct experiment *x, int threads,
+                const struct arguments *a)
 {
     char cpu[128];
     int cores = cpu_cores();
@@ -17,7 +19,8 @@ void start_fill(struct start *s, const struct experiment *x, int threads)
              ATTNBENCH_VERSION, cpu, kernels_isa(), kernels_blas(), threads, threads > 1 ? "s" : "",
              cores, cores > 1 ? "s" : "", precision_name(x));
     snprintf(s->crowded, sizeof s->crowded,
-             "--threads: %d threads on %d core%s slow each other down", threads, cores,
+             "%s: %d threads on %d core%s slow each other down",
+             arguments_has(a, "--threads") ? "--threads" : "OMP_NUM_THREADS", threads, cores,
              cores > 1 ? "s" : "");
     s->notes[0] = kernels_isa_note();
     s->notes[1] = kernels_blas_note();

@@ -4,6 +4,8 @@
 
 #include "train/experiment.h"
 
+struct arguments;
+
 enum { START_LINE_SIZE = 512, START_NOTES = 3 };
 
 struct start {
@@ -13,7 +15,9 @@ struct start {
     char crowded[START_LINE_SIZE];  /* text of one of them */
 };
 
-void start_fill(struct start *s, const struct experiment *x, int threads);
+/* `a` says whether the threads came from --threads. */
+void start_fill(struct start *s, const struct experiment *x, int threads,
+                const struct arguments *a);
 
 /* The line and the notes, these as warnings, on stderr. */
 void start_say(const struct start *s);

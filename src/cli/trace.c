@@ -18,6 +18,17 @@ static enum status need(const struct arguments *a, const char *name, const char 
                      value);
 }
 
+/* The output can be written, and is none of the files that are read. */
+static enum status check_output(const struct trace_options *o, const char *source,
+                                struct error *err)
+{
+    const char *const inputs[] = {o->input, source, o->checkpoint};
+    enum status status = output_check_path("--output", o->output, err);
+    for (int i = 0; i < 3 && !status; i++)
+        status = output_check_apart("--output", o->output, inputs[i], err);
+    return status;
+}
+
 static enum status run(const struct arguments *a, struct error *err)
 {
     struct experiment x;
@@ -31,15 +42,19 @@ static enum status run(const struct arguments *a, struct error *err)
     enum status status = need(a, "--input", "IN.safetensors", &options.input, err);
     if (!status)
         status = need(a, "--output", "OUT.safetensors", &options.output, err);
+    options.checkpoint = arguments_value(a, "--weights");
+    if (!status)
+        status = check_output(&options, a->operands[0], err);
     if (!status)
         status = source_kind(&kind, a->operands[0], err);
+    if (!status && kind == SOURCE_CHECKPOINT && !options.checkpoint)
+        options.checkpoint = a->operands[0];
+    if (!status && options.checkpoint)
+        status = source_check_weights(options.checkpoint, err);
     if (!status)
         status = source_experiment(&x, kind, a->operands[0], NULL, 0, err);
     if (status)
         return status;
-    options.checkpoint = arguments_value(a, "--weights");
-    if (!options.checkpoint && kind == SOURCE_CHECKPOINT)
-        options.checkpoint = a->operands[0];
     status = trace_run(&x, &options, err);
     if (note)
         output_note("%s", note);

@@ -75,6 +75,14 @@ static void put_result(const struct train_result *r, const struct experiment *x)
     put_line("best", r->best.val_top1, r->best.test_top1, x);
 }
 
+/* What is said when the first signal comes, NULL for nothing. A progress line may be open. */
+static const char *stop_notice(const struct progress *p)
+{
+#define STOP_NOTICE "attnbench: finishing the step, then saving; a second signal ends at once\n"
+    return p->quiet ? NULL : p->terminal ? "\n" STOP_NOTICE : STOP_NOTICE;
+#undef STOP_NOTICE
+}
+
 static enum status run(const struct arguments *a, struct error *err)
 {
     struct experiment x;
@@ -97,7 +105,7 @@ static enum status run(const struct arguments *a, struct error *err)
         status = error_memory(err, 0);
         goto out;
     }
-    start_fill(&start, &x, threads);
+    start_fill(&start, &x, threads, a);
     struct progress progress = {
         .quiet = arguments_has(a, "--quiet"), .terminal = output_is_terminal(), .start = &start,
     };
@@ -106,7 +114,7 @@ static enum status run(const struct arguments *a, struct error *err)
     struct train_options options = {
         .output = x.output, .resume = resume, .threads = threads, .command_line = line,
         .progress = progress_show, .say = progress_say, .context = &progress,
-        .stop = interrupt_watch(),
+        .stop = interrupt_watch(stop_notice(&progress)),
     };
     status = train_run(&x, &options, &result, err);
     progress_end(&progress);

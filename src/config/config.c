@@ -239,7 +239,7 @@ static bool add_line(struct lines *l, const char *path, const struct json_value 
         if (grown) {
             l->text = grown;
             l->length += (size_t)snprintf(grown + l->length, size, "%s%s: %s -> %s",
-                                          l->length ? "\n" : "", path, before, after);
+                                          l->length ? "; " : "", path, before, after);
         }
     }
     free(before);

@@ -47,7 +47,7 @@ char *config_text(const struct config *c);
  * is absent. */
 char *config_value(const struct config *c, const char *path);
 
-/* Dotted paths at which two documents differ with both values, one "path: OLD -> NEW" a line, a
+/* Dotted paths at which two documents differ with both values, as "path: OLD -> NEW; path: ...", a
  * missing value being "absent"; malloc'd, NULL without memory, "" where they are equal. `ignore` is
  * NULL or a NULL-terminated list of paths that are not compared, nor what is below them. */
 char *config_difference(const struct config *a, const struct config *b, const char *const *ignore);

@@ -62,13 +62,24 @@ static enum status read_maybe(struct reader *r, const struct field *f, const str
     return status;
 }
 
-/* Whether the list has a short form: a kind with a field of its own name. */
-static bool has_short_form(kind_list *kinds)
+/* The first kind of the list with a short form: with a field of its own name; or NULL. */
+static const struct kind *short_form(kind_list *kinds)
 {
     for (int i = 0; kinds(i); i++)
         if (has_field(kinds(i)->fields, kinds(i)->name))
-            return true;
-    return false;
+            return kinds(i);
+    return NULL;
+}
+
+/* Where an object names no kind: what it lacks is the short form, or else the name. */
+static enum status nameless(struct reader *r, const struct field *f)
+{
+    const struct kind *brief = short_form(f->kinds);
+    if (brief)
+        return reader_fail(r, "an object without \"%s\", expected {\"%s\": VALUE} or a name",
+                           brief->name, brief->name);
+    reader_push(r, "name");
+    return reader_fail(r, "is missing");
 }
 
 /* The kind that an object in short form means, as {"holdout": 5000} means "holdout", or NULL. */
@@ -89,10 +100,10 @@ static enum status choose(struct reader *r, const struct field *f, const struct 
     *name = member ? json_to_string(member) : short_form_name(f->kinds, v);
     if (!member && !*name)
         *name = f->text;
-    if (json_type(v) == JSON_OBJECT)
+    if (json_type(v) == JSON_OBJECT && (member || *name))
         reader_push(r, "name");
     if (!*name) {
-        status = member ? reader_fail_type(r, "a name", member) : reader_fail(r, "is missing");
+        status = member ? reader_fail_type(r, "a name", member) : nameless(r, f);
         config_hint_kind(r->err, "", f->kinds);
         return status;
     }
@@ -135,7 +146,7 @@ static enum status gather_options(struct reader *r, const struct field *f,
  * form. */
 static struct json_value *choice_value(kind_list *kinds, const struct kind *kind, const char *name)
 {
-    bool brief = has_short_form(kinds);
+    bool brief = short_form(kinds) != NULL;
     if (brief && !kind->fields)
         return json_new_string(name);
     struct json_value *object = json_new(JSON_OBJECT);

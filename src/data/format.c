@@ -35,6 +35,11 @@ enum status format_missing(const struct dataset_format *format, const char *fold
     return ERR_INPUT;
 }
 
+bool format_needs_test(const struct dataset_request *r)
+{
+    return data_validation(r->config) == VALIDATION_TEST;
+}
+
 bool format_has_file(const char *folder, const char *const *names)
 {
     struct arena memory;

@@ -66,6 +66,10 @@ MUST_USE enum status format_find_file(const char **path, const char *folder, con
 enum status format_missing(const struct dataset_format *format, const char *folder,
                            const char *prefix, const char *const *names, struct error *err);
 
+/* Whether a test set that is absent is an error: validation needs it. Elsewhere data without test
+ * files have no test part. */
+bool format_needs_test(const struct dataset_request *r);
+
 /* Is one of the files in the folder? */
 bool format_has_file(const char *folder, const char *const *names);
 

@@ -154,11 +154,32 @@ static enum status mnist_take_labels(struct dataset *d, const struct idx *labels
     return OK;
 }
 
+/* Whether neither images nor labels of a test set are there: then the set has no such part. */
+static enum status mnist_test_absent(bool *absent, struct dataset *d,
+                                     const struct dataset_request *r, struct error *err)
+{
+    const char *prefix = r->config->file_prefix ? r->config->file_prefix : "";
+    const char *images, *labels;
+    enum status status =
+        format_find_file(&images, r->config->path, prefix, image_names[1], &d->memory, err);
+    if (!status)
+        status = format_find_file(&labels, r->config->path, prefix, label_names[1], &d->memory,
+                                  err);
+    *absent = !status && !images && !labels;
+    return status;
+}
+
 static enum status mnist_open(struct dataset *d, const struct dataset_request *r, struct error *err)
 {
     if (r->split == SPLIT_VAL)
         return OK;
     int part = r->split == SPLIT_TEST;
+    if (part && !format_needs_test(r)) {
+        bool absent;
+        enum status status = mnist_test_absent(&absent, d, r, err);
+        if (status || absent)
+            return status;
+    }
     const char *label_path = NULL;
     struct idx images = {0}, labels = {0};
     enum status status = mnist_find(&d->where, d, r, image_names[part], err);
@@ -199,8 +220,8 @@ const struct dataset_format mnist_format = {
     .std = {0.3081},
     .channels = 1,
     .needs_path = true,
-    .hint = "set data.path to the folder with the files; the Debian package dataset-fashion-mnist "
-            "puts Fashion-MNIST into /usr/share/datasets/fashion-mnist",
+    .hint = "set data.path to the folder with the four IDX files; docs/data.md says where they "
+            "come from",
     .detect = mnist_detect,
     .open = mnist_open,
 };

@@ -14,11 +14,6 @@ static enum status take_list(double *out, const struct reals *list, const double
                          "channel%s",
                          name, list->count, list->count == 1 ? "" : "s", channels,
                          channels == 1 ? "" : "s");
-    if (list->count == 0 && usual_count > 1 && usual_count != channels)
-        return error_set(err, ERR_INPUT,
-                         "data.normalize.%s: the usual values of the format are for %d channels, "
-                         "the model takes %d",
-                         name, usual_count, channels);
     for (int c = 0; c < channels; c++)
         out[c] = list->count ? list->at[c] : usual[usual_count > 1 ? c : 0];
     return OK;
@@ -31,6 +26,12 @@ enum status normalization_resolve(struct normalization *out, const struct data_c
         return error_set(err, ERR_INPUT, "model.channels: %d is not in 1..%d", channels,
                          DATA_MAX_CHANNELS);
     const struct dataset_format *format = dataset_format_at(config->format);
+    if (format->channels > 1 && channels != format->channels)
+        return error_set(err, ERR_INPUT,
+                         "model.channels: %d, but %s images have %d colour channels, and colour "
+                         "cannot become %s (set model.channels to %d)",
+                         channels, format->name, format->channels,
+                         channels == 1 ? "one channel" : "anything else", format->channels);
     out->channels = channels;
     enum status status = take_list(out->mean, &config->normalize.mean, format->mean,
                                    format->channels, channels, "mean", err);

@@ -19,7 +19,8 @@ MUST_USE enum status checkpoint_config(char **config_text, const char *path, str
 MUST_USE enum status checkpoint_class_names(char ***out, const char *path, struct error *err);
 
 /* Loads every parameter and buffer by name into p->values. Missing, unexpected tensors and other
- * shapes are ERR_INPUT with counts and the first names. A prefix "module." or "model." on all names
+ * shapes are ERR_INPUT with counts and the first names, and nothing is changed; so are values that
+ * are not finite, with the first tensor's name, but p->values are then not to be used. A prefix "module." or "model." on all names
  * is stripped. *note (unless note is NULL) becomes a malloc'd line on what matched where the file
  * is foreign or had a prefix, else NULL. */
 MUST_USE enum status checkpoint_load(struct params *p, const char *path, char **note,
@@ -42,6 +43,7 @@ struct train_state {
     int epoch;               /* epoch in progress, from 0; the number of epochs when all are done */
     long long position;      /* batches of it that are done */
     long long metrics_bytes; /* length of metrics.jsonl that belongs to this state */
+    long long metrics_crc32; /* of these bytes; -1: written by a version that did not keep it */
     uint64_t fingerprint;    /* of the data */
     double total_seconds;    /* of training so far, the running epoch apart */
     long long total_samples; /* images trained on in that time */
@@ -66,7 +68,8 @@ struct train_state {
 MUST_USE enum status state_write(const char *path, const struct network *n,
                                  const struct train_state *s, struct error *err);
 
-/* Reads it into a network of the same config. ERR_INPUT where tensors or the state are not whole;
+/* Reads it into a network of the same config. ERR_INPUT where tensors or the state are not whole,
+ * not finite, or other than the checksum of the file says;
  * the network's values are then not to be used. */
 MUST_USE enum status state_read(const char *path, struct network *n, struct train_state *s,
                                 struct error *err);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "io/safetensors.h"
+#include "kernels/finite.h"
 #include "train/checkpoint.h"
 
 enum { NAMES_SHOWN = 3 };
@@ -151,14 +152,24 @@ static enum status to_reals(real *out, const struct st_tensor *t, struct error *
 }
 
 static enum status copy_values(real *values, const struct match *m, const struct st_file *f,
-                               const struct params *p, struct error *err)
+                               const struct params *p, const char *path, struct error *err)
 {
     for (int i = 0; i < p->count; i++) {
-        const struct st_tensor *t = find(f, m->prefix, p->list[i]->name);
-        bool fits = t && same_shape(t, p->list[i]);
-        enum status status = fits ? to_reals(values + p->list[i]->at, t, err) : OK;
-        if (status)
+        const struct param *param = p->list[i];
+        const struct st_tensor *t = find(f, m->prefix, param->name);
+        if (!t || !same_shape(t, param))
+            continue;
+        enum status status = to_reals(values + param->at, t, err);
+        if (status) {
+            error_prefix(err, "%s: ", path);
             return status;
+        }
+        struct vec loaded = {values + param->at, TYPE_REAL, (ptrdiff_t)param->count};
+        if (!kernel_all_finite(loaded, 1, param->count))
+            return error_set(err, ERR_INPUT,
+                             "%s: %s has values that are not finite (the file is damaged, or its "
+                             "training diverged)",
+                             path, t->name);
     }
     return OK;
 }
@@ -195,7 +206,7 @@ static enum status load(const struct params *p, const char *path, real *values, 
     else if (!m.matched)
         status = refuse(&m, path, "nothing of it can be used", err);
     if (!status)
-        status = copy_values(values, &m, f, p, err);
+        status = copy_values(values, &m, f, p, path, err);
     if (!status && note)
         status = write_note(note, &m, path, strict, err);
     st_close(f);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_PARAMETERS 1099511627776.0 /* 2^40 */
+
 static const struct field ema_fields[] = {
     FIELD_REAL(struct ema_config, decay, 0.9998, 0, 1, "decay of the average, an update"),
     FIELD_REAL(struct ema_config, warmup, 2000, 0, 1e12,
@@ -96,6 +98,33 @@ static enum status refuse_unsupported(const struct experiment *x, struct error *
     return status;
 }
 
+/* Records the model alone, for one image: nothing is planned and nothing gets memory. What does not
+ * fit together is told by the one who plans it. */
+static enum status check_size(const struct experiment *x, struct error *err)
+{
+    const struct model *model = model_of(&x->model);
+    struct model_shape s = model->shape(x->model.options);
+    struct params params;
+    double count = 0;
+    params_init(&params);
+    const struct graph_options options = {.batch = 1, .seed = x->seed};
+    struct graph *g = graph_create(&params, &options);
+    if (g) {
+        struct shape image = SHAPE(1, s.channels, s.height, s.width);
+        model->record(g, x->model.options, graph_input(g, "x", TYPE_REAL, image, false));
+        for (int i = 0; i < params.count; i++)
+            count += (double)params.list[i]->count;
+        graph_free(g);
+    }
+    params_free(&params);
+    if (!g)
+        return error_memory(err, sizeof params);
+    if (count <= MAX_PARAMETERS)
+        return OK;
+    return config_error(x->config, err, "model",
+                        "has %.3g parameters, more than 2^40 (use a smaller dim or depth)", count);
+}
+
 static enum status experiment_check(const struct experiment *x, struct error *err)
 {
     const struct train_config *t = &x->train;
@@ -119,7 +148,7 @@ static enum status experiment_check(const struct experiment *x, struct error *er
                             t->accumulate, t->batch_size, window, 1 << 30);
     if (x->output && !*x->output)
         return config_error(x->config, err, "output", "is empty, expected a directory");
-    return OK;
+    return check_size(x, err);
 }
 
 /* Takes the document, whatever happens. */

@@ -60,6 +60,9 @@ enum status experiment_locate(const struct experiment *x, struct error *err);
 char *experiment_text(const struct experiment *x);
 char *experiment_text_without_paths(const struct experiment *x);
 
+/* The effective config with another `output`, as experiment_text. */
+char *experiment_text_with_output(const struct experiment *x, const char *output);
+
 /* Updates of one epoch of `batches` batches: the last one may take fewer batches than `accumulate`.
  */
 long long experiment_epoch_updates(const struct experiment *x, long long batches);

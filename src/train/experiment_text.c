@@ -81,3 +81,34 @@ char *experiment_text_without_paths(const struct experiment *x)
     free(whole);
     return text;
 }
+
+char *experiment_text_with_output(const struct experiment *x, const char *output)
+{
+    char *whole = config_text(x->config), *text = NULL;
+    struct json_value *root = NULL;
+    struct config *changed = NULL;
+    struct json *j = json_create();
+    bool fine = whole && j && json_parse(&root, whole, strlen(whole), NULL) == OK;
+    if (fine)
+        json_object(j, NULL);
+    for (const struct json_value *v = fine ? json_first(root) : NULL; v && fine; v = json_next(v)) {
+        const char *key = json_key(v);
+        char *value = strcmp(key, "output") == 0 ? NULL : config_value(x->config, key);
+        if (value)
+            json_raw(j, key, value);
+        else if ((fine = strcmp(key, "output") == 0))
+            json_string(j, key, output);
+        free(value);
+    }
+    if (fine) {
+        json_end(j);
+        /* Read again for the layout of a config. */
+        if (json_text(j) && config_parse(&changed, json_text(j), "config", NULL) == OK)
+            text = config_text(changed);
+    }
+    config_destroy(changed);
+    json_destroy(j);
+    json_free(root);
+    free(whole);
+    return text;
+}

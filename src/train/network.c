@@ -167,6 +167,11 @@ enum status network_allocate(struct network *n, struct error *err)
         status = runner_create(&n->infer_run, n->infer, n->infer_threads, err);
     if (!status && n->train)
         status = runner_create(&n->train_run, n->train, n->train_threads, err);
+    if (status == ERR_MEMORY)
+        error_append(err,
+                     " for this model with batches of %d (set a smaller train.batch_size, use a "
+                     "smaller model or fewer threads)",
+                     n->batch);
     return status;
 }
 

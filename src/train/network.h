@@ -63,7 +63,7 @@ MUST_USE enum status network_plan(struct network **out, const struct experiment 
  * on top. */
 double network_bytes(const struct network *n);
 
-/* ERR_INPUT where that is more than the machine, or its control group, has: with the largest batch
+/* ERR_INPUT where that is more than the machine, its control group or ulimit -v leaves: with the largest batch
  * that fits. */
 MUST_USE enum status network_check_memory(const struct network *n, struct error *err);
 

@@ -1,6 +1,5 @@
 /* network_memory.c - what a network takes, and whether the machine has it. */
 #include "base/memory.h"
-#include "base/timer.h"
 #include "train/network.h"
 
 /* Elements of all parameters and buffers, and of the trained ones. */
@@ -90,10 +89,10 @@ static int largest_batch(const struct network *n, double room)
 enum status network_check_memory(const struct network *n, struct error *err)
 {
     const struct config *config = n->experiment->config;
-    double limit = memory_limit_bytes(), bytes = network_bytes(n);
-    double room = limit - (double)timer_rss_bytes();
-    if (limit <= 0 || bytes <= room)
+    double room = memory_room_bytes(), bytes = network_bytes(n);
+    if (bytes <= room)
         return OK;
+    room = room > 0 ? room : 0;
     int batch = largest_batch(n, room);
     if (batch)
         return config_error(config, err, "train.batch_size",

@@ -1,6 +1,7 @@
 /* run_files.c - names, and who may write where. */
 #include "train/run_files.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -94,13 +95,6 @@ static enum status stored_config(char **text, const struct run_files *f, struct 
     return file_read(text, &size, f->config, (size_t)64 << 20, err);
 }
 
-/* Puts the lines of a difference into one: messages are one line. */
-static void join_lines(char *text)
-{
-    for (char *at = text; (at = strchr(at, '\n'));)
-        *at = ';';
-}
-
 static enum status compare_configs(const struct run_files *f, const struct experiment *x,
                                    struct error *err)
 {
@@ -114,7 +108,6 @@ static enum status compare_configs(const struct run_files *f, const struct exper
         if (!difference) {
             status = error_memory(err, strlen(text));
         } else if (*difference) {
-            join_lines(difference);
             status = error_set(err, ERR_INPUT,
                                "%s: holds a run of another config: %.1500s (--out DIR writes "
                                "elsewhere)",
@@ -125,6 +118,40 @@ static enum status compare_configs(const struct run_files *f, const struct exper
     free(difference);
     free(text);
     return status;
+}
+
+static bool contains_event(const char *text, const char *name)
+{
+    char event[32];
+    snprintf(event, sizeof event, "\"event\":\"%s\"", name);
+    return strstr(text, event) != NULL;
+}
+
+/* Whether a run without a state had one: its weights are written after it, and so is what follows
+ * in the metrics. Epochs may be there that no state was written of yet. */
+static enum status check_state_removed(const struct run_files *f, const struct experiment *x,
+                                       struct error *err)
+{
+    bool saved = file_exists(f->last[0]) || file_exists(f->last[1]) || file_exists(f->summary);
+    if (!saved && file_exists(f->metrics)) {
+        char *text = NULL;
+        size_t size = 0;
+        enum status status = file_read(&text, &size, f->metrics, (size_t)1 << 40, err);
+        if (status)
+            return status;
+        int epochs = 0;
+        for (const char *at = text; (at = strstr(at, "\"event\":\"epoch\"")); at++)
+            epochs++;
+        saved = epochs > x->train.checkpoint_every || contains_event(text, "resume") ||
+                contains_event(text, "test");
+        free(text);
+    }
+    if (!saved)
+        return OK;
+    return error_set(err, ERR_INPUT,
+                     "%s: last.state.safetensors is missing: the run cannot be resumed without it "
+                     "(restore it from a copy, or use --out DIR for a new run)",
+                     f->directory);
 }
 
 enum status run_files_check(enum run_kind *out, const struct run_files *f,
@@ -141,6 +168,11 @@ enum status run_files_check(enum run_kind *out, const struct run_files *f,
                                  "writes elsewhere)",
                                  f->directory)
                      : OK;
+    }
+    if (there && !file_exists(f->state)) {
+        status = check_state_removed(f, x, err);
+        if (status)
+            return status;
     }
     if (!there || (!file_exists(f->state) && !file_exists(f->config)))
         return error_set(err, ERR_INPUT,

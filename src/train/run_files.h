@@ -24,7 +24,7 @@ MUST_USE enum status run_files_init(struct run_files *f, const char *directory, 
 void run_files_free(struct run_files *f);
 
 /* Decides what a start in this directory means. ERR_INPUT where it holds a run and resume is false,
- * holds none and resume is true, holds one of another config (with the keys that differ, old and
+ * holds none and resume is true, holds one whose state was removed, one of another config (with the keys that differ, old and
  * new value), or may not be written. Nothing is changed. */
 MUST_USE enum status run_files_check(enum run_kind *out, const struct run_files *f,
                                      const struct experiment *x, bool resume, struct error *err);

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/version.h"
 #include "config/json.h"
 #include "io/safetensors.h"
+#include "kernels/finite.h"
 #include "train/checkpoint.h"
 
 enum { BLOCKS = 2 + PARAMS_MAX_MOMENTS };
@@ -53,41 +55,43 @@ struct number {
     const char *name;
     enum { NUMBER_INT, NUMBER_LONG, NUMBER_REAL, NUMBER_BOOL } type;
     size_t offset;
+    bool is_optional; /* then -1 where it is missing; whole numbers only */
 };
 
 #define AT(member) offsetof(struct train_state, member)
 
 static const struct number numbers[] = {
-    {"update", NUMBER_LONG, AT(update)},
-    {"epoch", NUMBER_INT, AT(epoch)},
-    {"position", NUMBER_LONG, AT(position)},
-    {"metrics_bytes", NUMBER_LONG, AT(metrics_bytes)},
-    {"total_seconds", NUMBER_REAL, AT(total_seconds)},
-    {"total_samples", NUMBER_LONG, AT(total_samples)},
-    {"train_seconds", NUMBER_REAL, AT(train_seconds)},
-    {"best_top1", NUMBER_REAL, AT(best[0].val_top1)},
-    {"best_loss", NUMBER_REAL, AT(best[0].val_loss)},
-    {"best_epoch", NUMBER_INT, AT(best[0].epoch)},
-    {"best_ema_top1", NUMBER_REAL, AT(best[1].val_top1)},
-    {"best_ema_loss", NUMBER_REAL, AT(best[1].val_loss)},
-    {"best_ema_epoch", NUMBER_INT, AT(best[1].epoch)},
-    {"last_top1", NUMBER_REAL, AT(last[0].val_top1)},
-    {"last_loss", NUMBER_REAL, AT(last[0].val_loss)},
-    {"last_epoch", NUMBER_INT, AT(last[0].epoch)},
-    {"last_ema_top1", NUMBER_REAL, AT(last[1].val_top1)},
-    {"last_ema_loss", NUMBER_REAL, AT(last[1].val_loss)},
-    {"last_ema_epoch", NUMBER_INT, AT(last[1].epoch)},
-    {"loss_sum", NUMBER_REAL, AT(loss_sum)},
-    {"grad_norm_sum", NUMBER_REAL, AT(grad_norm_sum)},
-    {"seconds", NUMBER_REAL, AT(seconds)},
-    {"waited", NUMBER_REAL, AT(waited)},
-    {"correct", NUMBER_LONG, AT(correct)},
-    {"samples", NUMBER_LONG, AT(samples)},
-    {"updates", NUMBER_LONG, AT(updates)},
-    {"lr", NUMBER_REAL, AT(lr)},
-    {"complete", NUMBER_BOOL, AT(complete)},
-    {"last_test_top1", NUMBER_REAL, AT(test_top1[0])},
-    {"best_test_top1", NUMBER_REAL, AT(test_top1[1])},
+    {"update", NUMBER_LONG, AT(update), false},
+    {"epoch", NUMBER_INT, AT(epoch), false},
+    {"position", NUMBER_LONG, AT(position), false},
+    {"metrics_bytes", NUMBER_LONG, AT(metrics_bytes), false},
+    {"metrics_crc32", NUMBER_LONG, AT(metrics_crc32), true},
+    {"total_seconds", NUMBER_REAL, AT(total_seconds), false},
+    {"total_samples", NUMBER_LONG, AT(total_samples), false},
+    {"train_seconds", NUMBER_REAL, AT(train_seconds), false},
+    {"best_top1", NUMBER_REAL, AT(best[0].val_top1), false},
+    {"best_loss", NUMBER_REAL, AT(best[0].val_loss), false},
+    {"best_epoch", NUMBER_INT, AT(best[0].epoch), false},
+    {"best_ema_top1", NUMBER_REAL, AT(best[1].val_top1), false},
+    {"best_ema_loss", NUMBER_REAL, AT(best[1].val_loss), false},
+    {"best_ema_epoch", NUMBER_INT, AT(best[1].epoch), false},
+    {"last_top1", NUMBER_REAL, AT(last[0].val_top1), false},
+    {"last_loss", NUMBER_REAL, AT(last[0].val_loss), false},
+    {"last_epoch", NUMBER_INT, AT(last[0].epoch), false},
+    {"last_ema_top1", NUMBER_REAL, AT(last[1].val_top1), false},
+    {"last_ema_loss", NUMBER_REAL, AT(last[1].val_loss), false},
+    {"last_ema_epoch", NUMBER_INT, AT(last[1].epoch), false},
+    {"loss_sum", NUMBER_REAL, AT(loss_sum), false},
+    {"grad_norm_sum", NUMBER_REAL, AT(grad_norm_sum), false},
+    {"seconds", NUMBER_REAL, AT(seconds), false},
+    {"waited", NUMBER_REAL, AT(waited), false},
+    {"correct", NUMBER_LONG, AT(correct), false},
+    {"samples", NUMBER_LONG, AT(samples), false},
+    {"updates", NUMBER_LONG, AT(updates), false},
+    {"lr", NUMBER_REAL, AT(lr), false},
+    {"complete", NUMBER_BOOL, AT(complete), false},
+    {"last_test_top1", NUMBER_REAL, AT(test_top1[0]), false},
+    {"best_test_top1", NUMBER_REAL, AT(test_top1[1]), false},
 };
 
 enum { NUMBER_COUNT = sizeof numbers / sizeof numbers[0] };
@@ -130,8 +134,10 @@ static bool read_number(struct train_state *s, const struct number *n, const str
 {
     char *at = (char *)s + n->offset;
     double number = 0;
+    if (!v && n->is_optional)
+        *(long long *)(void *)at = -1;
     if (!v)
-        return false;
+        return n->is_optional;
     switch (n->type) {
     case NUMBER_INT:
         if (!whole(&number, v, 1e9))
@@ -210,6 +216,13 @@ static int list_tensors(struct st_tensor *list, struct arena *memory, const stru
     return count;
 }
 
+/* Of all tensors in their order, then of the two texts. */
+static uint32_t texts_crc(uint32_t crc, const char *config, const char *state)
+{
+    crc = hash_crc32(crc, config, strlen(config));
+    return hash_crc32(crc, state, strlen(state));
+}
+
 enum status state_write(const char *path, const struct network *n, const struct train_state *s,
                         struct error *err)
 {
@@ -224,12 +237,18 @@ enum status state_write(const char *path, const struct network *n, const struct 
         status = error_memory(err, most * sizeof *list);
         goto out;
     }
+    uint32_t crc = 0;
+    for (int i = 0; i < count; i++)
+        crc = hash_crc32(crc, list[i].data, list[i].count * sizeof(real));
+    char crc_text[16];
+    snprintf(crc_text, sizeof crc_text, "%08" PRIx32, texts_crc(crc, config, numbers_as_text));
     const struct st_pair metadata[] = {
         {"attnbench_version", ATTNBENCH_VERSION},
         {"config", config},
         {"state", numbers_as_text},
+        {"crc32", crc_text},
     };
-    status = st_write(path, list, count, metadata, 3, err);
+    status = st_write(path, list, count, metadata, 4, err);
 out:
     free(list);
     free(config);
@@ -239,7 +258,8 @@ out:
 }
 
 static enum status read_tensor(real *block, const struct param *param, const char *prefix,
-                               const struct st_file *f, const char *path, struct error *err)
+                               uint32_t *crc, const struct st_file *f, const char *path,
+                               struct error *err)
 {
     char name[512];
     snprintf(name, sizeof name, "%s%s", prefix, param->name);
@@ -250,7 +270,27 @@ static enum status read_tensor(real *block, const struct param *param, const cha
                          "%s: %s is %s (the state must come from this build and model)", path, name,
                          t ? "of another size or type" : "missing");
     memcpy(block + param->at, t->data, param->count * sizeof *block);
+    *crc = hash_crc32(*crc, t->data, param->count * sizeof *block);
+    struct vec values = {block + param->at, TYPE_REAL, (ptrdiff_t)param->count};
+    if (!kernel_all_finite(values, 1, param->count))
+        return error_set(err, ERR_INPUT, "%s: %s has values that are not finite", path, name);
     return OK;
+}
+
+/* Files of versions that kept no checksum pass. */
+static enum status check_crc(uint32_t crc, const struct st_file *f, const char *path,
+                             struct error *err)
+{
+    const char *stored = st_metadata(f, "crc32"), *config = st_metadata(f, "config");
+    char text[16];
+    crc = texts_crc(crc, config ? config : "", st_metadata(f, "state"));
+    snprintf(text, sizeof text, "%08" PRIx32, crc);
+    if (!stored || strcmp(stored, text) == 0)
+        return OK;
+    return error_set(err, ERR_INPUT,
+                     "%s: is damaged: its checksum is %s, not %.16s (restore it from a copy, or "
+                     "start a new run with --out DIR)",
+                     path, text, stored);
 }
 
 enum status state_read(const char *path, struct network *n, struct train_state *s,
@@ -262,11 +302,14 @@ enum status state_read(const char *path, struct network *n, struct train_state *
         return status;
     status = read_numbers(s, f, path, err);
     struct blocks b = list_blocks(&n->params);
+    uint32_t crc = 0;
     for (int k = 0; k < b.count && !status; k++)
         for (int i = 0; i < n->params.count && !status; i++)
             if (is_stored(n->params.list[i], b.block[k].trained_only))
-                status =
-                    read_tensor(b.block[k].at, n->params.list[i], b.block[k].prefix, f, path, err);
+                status = read_tensor(b.block[k].at, n->params.list[i], b.block[k].prefix, &crc, f,
+                                     path, err);
+    if (!status)
+        status = check_crc(crc, f, path, err);
     st_close(f);
     return status;
 }

@@ -106,22 +106,12 @@ static struct train_state first_state(const struct trainer *t)
     };
 }
 
-static enum status read_state(struct trainer *t, struct error *err)
+static enum status lock(struct trainer *t, struct error *err)
 {
-    enum status status = state_read(t->files.state, t->network, &t->state, err);
+    enum status status = file_lock_directory(&t->lock, t->files.directory, err);
     if (status)
-        return status;
-    if (t->state.fingerprint != t->splits.fingerprint)
-        return error_set(err, ERR_INPUT,
-                         "%s: the data are not those that the run began with (fingerprint %016llx, "
-                         "now %016llx)",
-                         t->files.state, (unsigned long long)t->state.fingerprint,
-                         (unsigned long long)t->splits.fingerprint);
-    if (t->state.position > t->batches || t->state.epoch > t->x->train.epochs)
-        return error_set(err, ERR_INPUT, "%s: stands at batch %lld of %lld in epoch %d of %d",
-                         t->files.state, t->state.position, t->batches, t->state.epoch + 1,
-                         t->x->train.epochs);
-    return OK;
+        error_append(err, " (wait for it, or name another directory with --out DIR)");
+    return status;
 }
 
 /* Everything that can be refused, before anything is written. */
@@ -131,6 +121,8 @@ static enum status prepare(struct trainer *t, enum run_kind *kind, struct error 
     if (!directory)
         return error_set(err, ERR_INPUT, "output: is missing (name a directory with --out DIR)");
     enum status status = run_files_init(&t->files, directory, err);
+    if (!status && file_is_directory(directory))
+        status = lock(t, err);
     if (!status)
         status = run_files_check(kind, &t->files, t->x, t->options->resume, err);
     if (!status)
@@ -150,13 +142,15 @@ static enum status prepare(struct trainer *t, enum run_kind *kind, struct error 
     t->state = first_state(t);
     status = step_create(&t->step, t->network, t->x->train.batch_size, err);
     if (!status)
-        status = *kind == RUN_CONTINUE ? read_state(t, err) : init_from(t, err);
+        status = *kind == RUN_CONTINUE ? trainer_read_state(t, err) : init_from(t, err);
     return status;
 }
 
 static enum status write_config(const struct trainer *t, struct error *err)
 {
-    char *text = experiment_text(t->x);
+    char *output = file_absolute(t->files.directory);
+    char *text = output ? experiment_text_with_output(t->x, output) : NULL;
+    free(output);
     if (!text)
         return error_memory(err, 4096);
     struct file_part parts[] = {{text, strlen(text)}, {"\n", 1}};
@@ -169,6 +163,10 @@ static enum status write_config(const struct trainer *t, struct error *err)
 static enum status begin(struct trainer *t, enum run_kind kind, struct error *err)
 {
     enum status status = file_make_directory(t->files.directory, err);
+    if (!status && t->lock < 0)
+        status = lock(t, err);
+    if (!status && kind == RUN_NEW) /* another process may have come first */
+        status = run_files_check(&kind, &t->files, t->x, false, err);
     if (!status)
         status = write_config(t, err);
     if (status)
@@ -187,12 +185,7 @@ static enum status begin(struct trainer *t, enum run_kind kind, struct error *er
                     t->state.epoch + 1, t->state.update);
     else
         trainer_say(t, "%s: resumed after the last epoch", t->files.directory);
-    if (file_exists(t->files.metrics)) {
-        status = file_truncate(t->files.metrics, t->state.metrics_bytes, err);
-    } else {
-        trainer_say(t, "%s: is gone, a new one begins here", t->files.metrics);
-        status = event_start(t, err);
-    }
+    status = file_truncate(t->files.metrics, t->state.metrics_bytes, err);
     return status ? status : event_resume(t, err);
 }
 
@@ -218,12 +211,13 @@ static void trainer_free(struct trainer *t)
     network_destroy(t->network);
     free(t->class_names);
     run_files_free(&t->files);
+    file_unlock(t->lock);
 }
 
 enum status train_run(const struct experiment *x, const struct train_options *options,
                       struct train_result *result, struct error *err)
 {
-    struct trainer t = {.x = x, .options = options};
+    struct trainer t = {.x = x, .options = options, .lock = -1};
     enum run_kind kind = RUN_NEW;
     kernels_thread_init();
     enum status status = prepare(&t, &kind, err);

@@ -33,9 +33,14 @@ static enum status event_write(struct trainer *t, struct json *j, bool anew, str
     char *line = text ? malloc(strlen(text) + 2) : NULL;
     enum status status;
     if (line) {
-        sprintf(line, "%s\n", text);
-        status = anew ? file_write(t->files.metrics, line, strlen(line), err)
-                      : file_append(t->files.metrics, line, strlen(line), err);
+        struct train_state *s = &t->state;
+        size_t length = (size_t)sprintf(line, "%s\n", text);
+        status = anew ? file_write(t->files.metrics, line, length, err)
+                      : file_append(t->files.metrics, line, length, err);
+        if (!status) {
+            s->metrics_crc32 = hash_crc32(anew ? 0 : (uint32_t)s->metrics_crc32, line, length);
+            s->metrics_bytes = (anew ? 0 : s->metrics_bytes) + (long long)length;
+        }
     } else {
         status = error_memory(err, 4096);
     }

@@ -12,6 +12,7 @@ struct trainer {
     const struct experiment *x;
     const struct train_options *options;
     struct run_files files;
+    int lock; /* on the directory, -1: none */
     struct splits splits;
     const char **class_names; /* (classes), the names are the dataset's */
     struct network *network;
@@ -40,6 +41,10 @@ enum { FINAL_LAST, FINAL_BEST, FINAL_LAST_EMA, FINAL_BEST_EMA, FINAL_COUNT };
 
 /* trainer_epoch.c: all epochs from t->state on. */
 MUST_USE enum status trainer_epochs(struct trainer *t, struct error *err);
+
+/* trainer_state.c: reads the state that a run goes on from. ERR_INPUT where it cannot be one of this
+ * run, or where metrics.jsonl does not begin with what belongs to it. */
+MUST_USE enum status trainer_read_state(struct trainer *t, struct error *err);
 
 /* trainer_save.c: last weights and state, where all values are finite; best weights (kind 0) or
  * best average (1). */

@@ -1,5 +1,4 @@
 /* trainer_save.c - checkpoints of a run. What is not finite never replaces a good file. */
-#include "base/file.h"
 #include "train/trainer_run.h"
 
 static enum status check_finite(const struct trainer *t, struct error *err)
@@ -19,17 +18,17 @@ static const real *values_of(const struct trainer *t, int kind)
     return kind ? t->network->params.average : t->network->params.values;
 }
 
+/* The state comes first: weights without one mean that it was removed (see run_files_check). */
 enum status trainer_save(struct trainer *t, struct error *err)
 {
     enum status status = check_finite(t, err);
+    if (!status)
+        status = state_write(t->files.state, t->network, &t->state, err);
     for (int kind = 0; kind < 2 && !status; kind++)
         if (values_of(t, kind))
             status = checkpoint_write(t->files.last[kind], t->network, values_of(t, kind),
                                       t->class_names, t->state.epoch, err);
-    if (status)
-        return status;
-    t->state.metrics_bytes = (long long)file_size(t->files.metrics);
-    return state_write(t->files.state, t->network, &t->state, err);
+    return status;
 }
 
 enum status trainer_save_best(struct trainer *t, int kind, struct error *err)

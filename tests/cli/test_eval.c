@@ -91,8 +91,47 @@ TEST(eval__predictions_that_cannot_be_written_are_an_error)
     CHECK_CONTAINS(s.err, "/dev/full");
     s = attnbench("eval %s/last.safetensors --predictions %s/no/p.csv", trained(),
                   test_directory());
-    CHECK(s.code == 1 || s.code == 2);
+    CHECK_INT(s.code, 2);
     CHECK_CONTAINS(s.err, "no/p.csv");
+    CHECK_CONTAINS(s.err, "--predictions");
+    const char *weights = test_text("%s/last.safetensors", trained());
+    s = attnbench("eval %s --predictions %s/x", weights, weights);
+    CHECK_INT(s.code, 2);
+    CHECK_CONTAINS(s.err, "not a directory");
+    s = attnbench("eval %s --predictions %s", weights, weights);
+    CHECK_INT(s.code, 2);
+    CHECK_CONTAINS(s.err, "would overwrite");
+}
+
+TEST(eval__the_state_of_a_run_is_not_its_weights)
+{
+    struct said s = attnbench("eval %s/last.state.safetensors", trained());
+    CHECK_INT(s.code, 2);
+    CHECK_CONTAINS(s.err, "last.safetensors)");
+}
+
+/* An IDX file with 4 records of `size` bytes, all 0 to 3. */
+static void idx_file(const char *folder, const char *name, int rank, int size)
+{
+    FILE *file = fopen(test_text("%s/%s", folder, name), "wb");
+    CHECK(file != NULL);
+    const unsigned char head[] = {0, 0, 8, (unsigned char)rank, 0, 0, 0, 4,
+                                  0, 0, 0, 8, 0, 0, 0, 8};
+    CHECK_INT(fwrite(head, 1, rank == 3 ? 16 : 8, file), rank == 3 ? 16 : 8);
+    for (int i = 0; i < 4 * size; i++)
+        fputc(i / size, file);
+    CHECK_INT(fclose(file), 0);
+}
+
+TEST(eval__a_folder_gives_the_data)
+{
+    const char *folder = test_directory();
+    idx_file(folder, "t10k-images-idx3-ubyte", 3, 64);
+    idx_file(folder, "t10k-labels-idx1-ubyte", 1, 1);
+    struct said s = attnbench("eval %s/last.safetensors --data %s --json", trained(), folder);
+    test_about("%s", s.err);
+    CHECK_INT(s.code, 0);
+    CHECK_INT(json_value_of(s.out, "n"), 4);
 }
 
 TEST(eval__a_checkpoint_alone_needs_data_and_a_config_gives_it)

@@ -235,3 +235,12 @@ TEST(data__a_folder_is_known_by_its_files)
     CHECK_CONTAINS(s.out, "\"format\":\"mnist\"");
     CHECK(json_value_of(s.out, "n") > 0);
 }
+
+TEST(info__takes_settings)
+{
+    const char *config = small_config("");
+    double two = json_value_of(attnbench("info %s --json", config).out, "params");
+    struct said s = attnbench("info %s --json --set model.depth=1", config);
+    CHECK_INT(s.code, 0);
+    CHECK(json_value_of(s.out, "params") < two);
+}

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/program.h"
 
@@ -147,4 +148,23 @@ TEST(input__resuming_with_another_model_is_refused)
     struct said s = attnbench("train %s --set model.image_size=16 --out %s/run --resume", config,
                               directory);
     check_refused(s, "image_size", "");
+}
+
+TEST(input__pipes_and_devices_are_refused_at_once)
+{
+    const char *pipe = test_text("%s/p.json", test_directory());
+    CHECK_INT(mkfifo(pipe, 0600), 0);
+    static const char *const commands[] = {"config", "info", "train", "eval", "bench"};
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        test_about("%s", commands[i]);
+        check_refused(attnbench("%s %s", commands[i], pipe), pipe, "is a device or pipe");
+        check_refused(attnbench("%s /dev/zero", commands[i]), "/dev/zero", "is a device or pipe");
+    }
+}
+
+TEST(input__validation_without_content_asks_for_a_holdout)
+{
+    check_refused(attnbench("config %s --set data.validation=null --set data.validation={}",
+                            small_config("")),
+                  "data.validation: ", "{\"holdout\": VALUE}");
 }

@@ -228,3 +228,18 @@ TEST(trace__input_that_does_not_fit_is_refused)
     CHECK_OK(st_write(path, &flat, 1, NULL, 0, &err), err);
     check_refused(path, "", "x: its shape is (3, 64), this model takes (3, 1, 8, 8)");
 }
+
+TEST(trace__never_writes_over_what_it_reads)
+{
+    const char *in = input(images(), NULL, NULL), *config = small_config("");
+    const char *const outputs[] = {in, config, test_directory(), test_text("%s/x", in),
+                                   test_text("%s/none/x", test_directory())};
+    const char *const what[] = {"would overwrite", "would overwrite", "is a directory",
+                                "not a directory", "none"};
+    for (int i = 0; i < 5; i++) {
+        struct said s = attnbench("trace %s --input %s --output %s", config, in, outputs[i]);
+        test_about("%s", s.err);
+        CHECK_INT(s.code, 2);
+        CHECK_CONTAINS(s.err, what[i]);
+    }
+}

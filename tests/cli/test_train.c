@@ -88,6 +88,7 @@ TEST(train__omp_num_threads_is_the_default)
     struct said t = attnbench("train %s --threads 1 --out %s/run", config, test_directory());
     unsetenv("OMP_NUM_THREADS");
     CHECK_CONTAINS(s.err, ", 3 threads on ");
+    CHECK(!strstr(s.err, "--threads: ")); /* nobody gave that */
     CHECK_CONTAINS(t.err, ", 1 thread on ");
 }
 

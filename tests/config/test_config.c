@@ -372,7 +372,7 @@ TEST(config_difference__lists_paths_with_both_values)
              err);
     const char *const ignore[] = {"out", NULL};
     char *text = config_difference(a, b, ignore);
-    CHECK_STR(text, "t.x: [1,2] -> [1,3]\nt.gone: {} -> absent\nouter: absent -> 1");
+    CHECK_STR(text, "t.x: [1,2] -> [1,3]; t.gone: {} -> absent; outer: absent -> 1");
     free(text);
     text = config_difference(a, a, NULL);
     CHECK_STR(text, "");

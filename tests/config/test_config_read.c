@@ -203,7 +203,8 @@ TEST(config_read__refuses_wrong_types_and_ranges)
         {"{\"data\": {\"validation\": {\"holdout\": \"x\"}}}",
          "a.json: data.validation.holdout: expected a number or null, got the string \"x\""},
         {"{\"data\": {\"validation\": {\"hold\": 1}}}",
-         "a.json: data.validation.name: is missing (one of \"holdout\", \"test\")"},
+         "a.json: data.validation: an object without \"holdout\", expected {\"holdout\": VALUE} or "
+         "a name (one of \"holdout\", \"test\")"},
         {"{\"data\": {\"validation\": {\"holdout\": 1, \"x\": 1}}}",
          "a.json: data.validation.x: unknown key (nearest known key: \"holdout\"; all: holdout)"},
         {"{\"data\": {\"validation\": \"train\"}}",

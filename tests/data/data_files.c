@@ -111,6 +111,15 @@ struct dataset *open_dataset(const struct data_config *config, enum split split,
     return d;
 }
 
+bool is_absent(const struct data_config *config, enum split split, struct image_shape shape,
+               int classes)
+{
+    struct dataset *d = NULL;
+    struct error err;
+    CHECK_OK(dataset_open(&d, config, split, shape, classes, 1, &err), err);
+    return d == NULL;
+}
+
 const char *open_error(const struct data_config *config, enum split split, struct image_shape shape,
                        int classes)
 {

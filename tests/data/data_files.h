@@ -34,6 +34,10 @@ void set_validation(struct data_config *config, const char *name);
 struct dataset *open_dataset(const struct data_config *config, enum split split,
                              struct image_shape shape, int classes);
 
+/* Whether opening succeeds and finds no such part. */
+bool is_absent(const struct data_config *config, enum split split, struct image_shape shape,
+               int classes);
+
 /* The message of opening that must fail with ERR_INPUT; valid until the next call. */
 const char *open_error(const struct data_config *config, enum split split, struct image_shape shape,
                        int classes);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/splits.h"
 #include "data_files.h"
 #include "test.h"
 
@@ -73,8 +74,11 @@ TEST(cifar10__missing_files_say_what_was_looked_for)
     const char *text = open_error(&config, SPLIT_TRAIN, colour, 10);
     CHECK_CONTAINS(text, folder);
     CHECK_CONTAINS(text, "data_batch_4.bin and data_batch_5.bin");
+    CHECK(is_absent(&config, SPLIT_TEST, colour, 10)); /* no test set, no error */
+    set_validation(&config, "test");
     CHECK_CONTAINS(open_error(&config, SPLIT_TEST, colour, 10), "test_batch.bin");
     config = config_of("cifar100", folder);
+    CHECK(is_absent(&config, SPLIT_TEST, colour, 100));
     CHECK_CONTAINS(open_error(&config, SPLIT_TRAIN, colour, 100), "train.bin");
 }
 
@@ -137,6 +141,11 @@ TEST(cifar10__colour_is_never_made_grey)
     config.resize = RESIZE_BILINEAR;
     CHECK_CONTAINS(open_error(&config, SPLIT_TRAIN, (struct image_shape){1, 32, 32}, 10),
                    "images have 3 channels, the model takes 1");
+    struct splits s;
+    struct error err = {0};
+    CHECK_INT(splits_open(&s, &config, SPLITS_TRAIN, (struct image_shape){1, 32, 32}, 10, 1, &err),
+              ERR_INPUT);
+    CHECK_CONTAINS(err.text, "colour cannot become one channel");
 }
 
 TEST(cifar100__fine_and_coarse_labels)

@@ -94,8 +94,13 @@ TEST(mnist__missing_files_say_what_was_looked_for)
     const char *text = open_error(&config, SPLIT_TRAIN, small, 4);
     CHECK_CONTAINS(text, folder);
     CHECK_CONTAINS(text, "train-images-idx3-ubyte, train-images-idx3-ubyte.gz, ");
-    CHECK_CONTAINS(text, "dataset-fashion-mnist");
+    CHECK_CONTAINS(text, "docs/data.md");
     put_mnist(folder, 6, 2, 3, 4);
+    CHECK(is_absent(&config, SPLIT_TEST, small, 4)); /* no test set, no error */
+    set_validation(&config, "test");
+    CHECK_CONTAINS(open_error(&config, SPLIT_TEST, small, 4), "t10k-images-idx3-ubyte");
+    config = config_of("mnist", folder);
+    put_idx(folder, "t10k-labels-idx1-ubyte", 1, (int[]){1}, "", 1, false);
     CHECK_CONTAINS(open_error(&config, SPLIT_TEST, small, 4), "t10k-images-idx3-ubyte");
     CHECK_INT(remove(test_text("%s/train-labels-idx1-ubyte", folder)), 0);
     CHECK_CONTAINS(open_error(&config, SPLIT_TRAIN, small, 4), "train-labels-idx1-ubyte");
