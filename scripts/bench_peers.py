@@ -133,7 +133,7 @@ def onnx_missing():
     except FileNotFoundError:
         return "node is not installed"
     except Failed:
-        return "onnxruntime-node cannot be loaded from %s" % NODE_PATH
+        return "onnxruntime-node cannot be loaded from %s" % os.path.relpath(NODE_PATH, ROOT)
     return None
 
 
