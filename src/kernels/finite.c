@@ -1,15 +1,7 @@
 /* finite.c - a value minus itself is zero unless it is infinite or NaN. */
 #include "kernels/finite.h"
 
-#include <string.h>
-
-static float load_bf16(uint16_t bits)
-{
-    uint32_t word = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &word, sizeof value);
-    return value;
-}
+#include "kernels/bf16.h"
 
 bool kernel_all_finite(struct vec x, size_t rows, size_t cols)
 {
@@ -18,7 +10,7 @@ bool kernel_all_finite(struct vec x, size_t rows, size_t cols)
         if (x.type == TYPE_BF16) {
             const uint16_t *row = (const uint16_t *)x.data + (ptrdiff_t)r * x.stride;
             for (size_t c = 0; c < cols; c++)
-                sum += (real)(load_bf16(row[c]) - load_bf16(row[c]));
+                sum += bf16_to_real(row[c]) - bf16_to_real(row[c]);
         } else {
             const real *row = (const real *)x.data + (ptrdiff_t)r * x.stride;
             for (size_t c = 0; c < cols; c++)
