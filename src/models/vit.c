@@ -1,10 +1,9 @@
 /* vit.c - Vision Transformer. Dosovitskiy et al., "An Image is Worth 16x16 Words", arXiv:2010.11929;
  * pre-norm encoder as in timm; with `distilled` the extra token and head of DeiT (Touvron et al.,
  * arXiv:2012.12877): logits are the mean of both heads. */
-#include <math.h>
-
 #include "attention/attention.h"
 #include "models/model.h"
+#include "models/sizes.h"
 #include "nn/nn.h"
 
 static const double norm_eps = 1e-6;
@@ -73,31 +72,15 @@ static struct attn_site vit_site(const struct vit *m, int B, int block)
     };
 }
 
-/* Divisors of n next to `wanted`, for hints. */
-static int divisor_near(int n, int wanted)
-{
-    for (int step = 0; step < n; step++) {
-        if (wanted - step > 0 && n % (wanted - step) == 0)
-            return wanted - step;
-        if (wanted + step <= n && n % (wanted + step) == 0)
-            return wanted + step;
-    }
-    return 1;
-}
-
 static enum status vit_check(const void *options, struct error *err)
 {
     const struct vit *m = options;
-    static const char *const axis[] = {"height", "width"};
-    for (int i = 0; i < 2; i++)
-        if (m->image_size[i] % m->patch_size[i])
-            return error_set(err, ERR_INPUT,
-                             "patch_size: %d does not divide the image %s %d (%d does)",
-                             m->patch_size[i], axis[i], m->image_size[i],
-                             divisor_near(m->image_size[i], m->patch_size[i]));
+    enum status status = model_check_patches(m->image_size, m->patch_size, err);
+    if (status)
+        return status;
     if (m->dim % m->heads)
         return error_set(err, ERR_INPUT, "dim: %d is not divisible by heads %d (heads %d would do)",
-                         m->dim, m->heads, divisor_near(m->dim, m->heads));
+                         m->dim, m->heads, model_divisor_near(m->dim, m->heads));
     if (m->pos_embed == POS_SINCOS && m->dim % 4)
         return error_set(err, ERR_INPUT, "dim: %d is not divisible by 4, as pos_embed sincos needs",
                          m->dim);
@@ -105,17 +88,13 @@ static enum status vit_check(const void *options, struct error *err)
         return error_set(err, ERR_INPUT, "fc_norm: needs \"pool\": \"mean\"");
     if (m->distilled && m->pool == VIT_POOL_MEAN)
         return error_set(err, ERR_INPUT, "distilled: needs \"pool\": \"cls\"");
-    if (m->mlp_ratio * m->dim < 1 || m->mlp_ratio * m->dim > 1 << 20)
-        return error_set(err, ERR_INPUT, "mlp_ratio: %g times dim %d is not in 1..2^20",
-                         m->mlp_ratio, m->dim);
-    double tokens = (double)m->image_size[0] / m->patch_size[0] * m->image_size[1] /
-                    m->patch_size[1];
-    if (tokens > 1 << 20 || tokens * m->dim > 1 << 28)
-        return error_set(err, ERR_INPUT,
-                         "image_size: %.0f tokens of width %d are too large (the limit is 2^20 "
-                         "tokens, 2^28 numbers)", tokens, m->dim);
     struct attn_site site = vit_site(m, 1, 0);
-    enum status status = attn_check(&m->attention, &site, err);
+    status = model_check_mlp(m->mlp_ratio, m->dim, err);
+    if (!status)
+        status = model_check_map(site.grid, m->dim, err);
+    if (status)
+        return status;
+    status = attn_check(&m->attention, &site, err);
     if (status)
         error_prefix(err, "attention.");
     return status;
@@ -129,25 +108,13 @@ static struct model_shape vit_shape(const void *options)
                                 .tokens = vit_tokens(m)};
 }
 
-static struct tensor *vit_dropout(struct graph *g, const char *name, const struct vit *m,
-                                  struct tensor *x)
-{
-    graph_scope_push(g, "%s", name);
-    x = op_dropout(g, x, m->dropout);
-    graph_scope_pop(g);
-    return x;
-}
-
 /* The end of a branch: layer scale where the model has it, then stochastic depth. */
 static struct tensor *vit_branch(struct graph *g, const char *scale, const char *path,
                                  const struct vit *m, int block, struct tensor *h)
 {
     if (m->layer_scale.name == -1)
         h = nn_layer_scale(g, scale, h, m->layer_scale.number);
-    graph_scope_push(g, "%s", path);
-    h = op_drop_path(g, h, m->depth > 1 ? m->drop_path * block / (m->depth - 1) : m->drop_path);
-    graph_scope_pop(g);
-    return h;
+    return nn_drop_path(g, path, h, model_drop_path(m->drop_path, block, m->depth));
 }
 
 /* One pre-norm encoder block (arXiv:2010.11929, eq. 2 and 3).  x: (B, N, D). Returns (B, N, D). */
@@ -159,14 +126,11 @@ static struct tensor *vit_block(struct graph *g, const struct vit *m, int block,
 
     struct tensor *h = nn_layer_norm(g, "norm1", x, norm_eps);
     h = attn_build(g, "attn", &m->attention, &site, h);
-    h = vit_dropout(g, "attn_drop", m, h);
+    h = nn_dropout(g, "attn_drop", h, m->dropout);
     x = op_add(g, x, vit_branch(g, "ls1", "drop_path1", m, block, h));
 
     h = nn_layer_norm(g, "norm2", x, norm_eps);
-    h = nn_linear(g, "mlp.fc1", h, (int)lround(m->mlp_ratio * m->dim));
-    h = vit_dropout(g, "mlp.drop1", m, op_gelu(g, h));
-    h = nn_linear(g, "mlp.fc2", h, m->dim);
-    h = vit_dropout(g, "mlp.drop2", m, h);
+    h = nn_mlp(g, "mlp", h, model_mlp_width(m->mlp_ratio, m->dim), m->dropout);
     x = op_add(g, x, vit_branch(g, "ls2", "drop_path2", m, block, h));
 
     graph_trace(g, x);
@@ -185,16 +149,7 @@ static struct tensor *vit_embed(struct graph *g, const struct vit *m, struct ten
         x = nn_pos_embed(g, "pos_embed", x);
     else if (m->pos_embed == POS_SINCOS)
         x = nn_pos_sincos(g, x, vit_site(m, 1, 0).grid, vit_prefix(m));
-    return vit_dropout(g, "pos_drop", m, x);
-}
-
-static struct tensor *vit_norm(struct graph *g, const char *name, struct tensor *x)
-{
-    x = nn_layer_norm(g, name, x, norm_eps);
-    graph_scope_push(g, "%s", name);
-    graph_trace(g, x);
-    graph_scope_pop(g);
-    return x;
+    return nn_dropout(g, "pos_drop", x, m->dropout);
 }
 
 static struct tensor *vit_record(struct graph *g, const void *options, struct tensor *x)
@@ -206,7 +161,7 @@ static struct tensor *vit_record(struct graph *g, const void *options, struct te
         x = vit_block(g, m, i, x);
     graph_segment(g);
     if (!m->fc_norm)
-        x = vit_norm(g, "norm", x);
+        x = nn_layer_norm_traced(g, "norm", x, norm_eps);
     if (m->distilled) {
         struct tensor *a = nn_head(g, "head", op_pool(g, x, 0, 1), m->classes);
         struct tensor *b = nn_head(g, "head_dist", op_pool(g, x, 1, 1), m->classes);
@@ -214,7 +169,7 @@ static struct tensor *vit_record(struct graph *g, const void *options, struct te
     }
     x = op_pool(g, x, 0, m->pool == VIT_POOL_CLS ? 1 : tokens);
     if (m->fc_norm)
-        x = vit_norm(g, "fc_norm", x);
+        x = nn_layer_norm_traced(g, "fc_norm", x, norm_eps);
     return nn_head(g, "head", x, m->classes);
 }
 

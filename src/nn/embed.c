@@ -3,10 +3,9 @@
 
 #include "nn/nn.h"
 
-struct tensor *nn_patch_embed(struct graph *g, const char *name, struct tensor *x,
-                              const int patch[2], int D)
+/* The convolution "proj": patches times its weight. */
+static struct tensor *project(struct graph *g, struct tensor *x, const int patch[2], int D)
 {
-    graph_scope_push(g, "%s", name);
     graph_scope_push(g, "proj");
     struct tensor *rows = op_patchify(g, x, patch[0], patch[1]);
     struct tensor *W = graph_param(g, "weight", SHAPE(D, x->shape.dim[1], patch[0], patch[1]),
@@ -14,6 +13,24 @@ struct tensor *nn_patch_embed(struct graph *g, const char *name, struct tensor *
     struct tensor *bias = graph_param(g, "bias", SHAPE(D), INIT_ZEROS);
     struct tensor *y = op_linear(g, rows, W, bias);
     graph_scope_pop(g);
+    return y;
+}
+
+struct tensor *nn_patch_embed(struct graph *g, const char *name, struct tensor *x,
+                              const int patch[2], int D)
+{
+    graph_scope_push(g, "%s", name);
+    struct tensor *y = project(g, x, patch, D);
+    graph_trace(g, y);
+    graph_scope_pop(g);
+    return y;
+}
+
+struct tensor *nn_patch_embed_norm(struct graph *g, const char *name, struct tensor *x,
+                                   const int patch[2], int D, double eps)
+{
+    graph_scope_push(g, "%s", name);
+    struct tensor *y = nn_layer_norm(g, "norm", project(g, x, patch, D), eps);
     graph_trace(g, y);
     graph_scope_pop(g);
     return y;

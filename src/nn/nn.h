@@ -20,6 +20,9 @@ struct tensor *nn_head(struct graph *g, const char *name, struct tensor *x, int 
 /* Layer normalisation with weight 1 and bias 0 to start with.  x: (.., D). */
 struct tensor *nn_layer_norm(struct graph *g, const char *name, struct tensor *x, double eps);
 
+/* The same, traced under its name: a place in the model that others want to see. */
+struct tensor *nn_layer_norm_traced(struct graph *g, const char *name, struct tensor *x, double eps);
+
 /* Learned factor for each column, all `start` in the beginning: parameter name.gamma (D). */
 struct tensor *nn_layer_scale(struct graph *g, const char *name, struct tensor *x, double start);
 
@@ -35,10 +38,25 @@ struct qkv {
 /* Queries, keys and values from one linear map, in this order. */
 struct qkv nn_qkv(struct graph *g, const char *name, struct tensor *x, int H, bool bias);
 
+/* Dropout with the noise of the scope `name`. */
+struct tensor *nn_dropout(struct graph *g, const char *name, struct tensor *x, double p);
+
+/* Stochastic depth at the end of a branch, with the noise of the scope `name`. */
+struct tensor *nn_drop_path(struct graph *g, const char *name, struct tensor *x, double p);
+
+/* fc2(gelu(fc1(x))) with dropout behind both maps.  x: (.., D). Returns (.., D).
+ * Dosovitskiy et al., arXiv:2010.11929, section 3.1. */
+struct tensor *nn_mlp(struct graph *g, const char *name, struct tensor *x, int hidden,
+                      double dropout);
+
 /* Images to tokens: a convolution whose kernel and stride are the patch; weight (D, C, h, w).
  * Dosovitskiy et al., arXiv:2010.11929, eq. 1.  x: (B, C, H, W). Returns (B, N, D), raster order. */
 struct tensor *nn_patch_embed(struct graph *g, const char *name, struct tensor *x,
                               const int patch[2], int D);
+
+/* The same with a layer normalisation of the tokens, name.norm: Liu et al., arXiv:2103.14030. */
+struct tensor *nn_patch_embed_norm(struct graph *g, const char *name, struct tensor *x,
+                                   const int patch[2], int D, double eps);
 
 /* A learned token in front: parameter `name` (1, 1, D), normal with deviation std, no weight decay. */
 struct tensor *nn_token(struct graph *g, const char *name, struct tensor *x, double std);

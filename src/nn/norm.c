@@ -11,6 +11,15 @@ struct tensor *nn_layer_norm(struct graph *g, const char *name, struct tensor *x
     return y;
 }
 
+struct tensor *nn_layer_norm_traced(struct graph *g, const char *name, struct tensor *x, double eps)
+{
+    struct tensor *y = nn_layer_norm(g, name, x, eps);
+    graph_scope_push(g, "%s", name);
+    graph_trace(g, y);
+    graph_scope_pop(g);
+    return y;
+}
+
 struct tensor *nn_layer_scale(struct graph *g, const char *name, struct tensor *x, double start)
 {
     graph_scope_push(g, "%s", name);
