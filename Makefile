@@ -85,6 +85,10 @@ TEST_ROOMS_release := $(TEST_ROOMS)
 TEST_ROOMS_double := $(TEST_ROOMS)
 TEST_ROOMS_asan := $(TEST_ROOMS)
 QUICK_ROOMS := $(filter-out cli golden train,$(TEST_ROOMS))
+# Rooms whose release tests run once more on the kernels of each level below the best of this CPU; a
+# level that it lacks is skipped. The kernels' own tests go through the levels by themselves.
+LEVEL_ROOMS := attention graph models nn ops optim
+LEVELS := portable avx2 avx512
 programs_of = $(foreach t,$(TEST_SOURCES),$(if $(filter $(2:%=tests/%/),$(dir $t)),\
     $(patsubst $(O)/%,build/$(1)/%,$(call test_program,$t))))
 
@@ -96,7 +100,7 @@ flags_of = $(BASE_FLAGS) $(if $(filter $(O)/tests/%,$(1)),-Itests) \
     $(foreach isa,$(call isa_of,$(1)),$(ISA_$(isa))) $(CPPFLAGS) $(CFLAGS)
 link = $(CC) $(BASE_FLAGS) $(CFLAGS) $(LDFLAGS)
 
-.PHONY: all tests test test-quick layers bench-peers install clean help FORCE
+.PHONY: all tests test test-quick test-levels layers bench-peers install clean help FORCE
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -157,7 +161,12 @@ tests: $(TEST_PROGRAMS)
 
 test: layers
 	@for build in $(TEST_BUILDS); do $(MAKE) BUILD=$$build all tests || exit 1; done
-	@scripts/run-tests $(foreach b,$(TEST_BUILDS),$(call programs_of,$b,$(TEST_ROOMS_$b)))
+	@scripts/run-tests $(foreach b,$(TEST_BUILDS),$(call programs_of,$b,$(TEST_ROOMS_$b))) \
+	    $(foreach l,$(LEVELS),$(addprefix $l:,$(call programs_of,release,$(LEVEL_ROOMS))))
+
+test-levels:
+	@$(MAKE) BUILD=release tests
+	@scripts/run-tests $(foreach l,$(LEVELS),$(addprefix $l:,$(call programs_of,release,$(LEVEL_ROOMS))))
 
 test-quick: layers
 	@$(MAKE) BUILD=release tests
@@ -191,6 +200,7 @@ help:
 	@echo 'make [BUILD=release|debug|asan|double] [CC=gcc|clang] [WERROR=1]   build/BUILD/attnbench'
 	@echo 'make test             all tests in the builds: $(TEST_BUILDS)'
 	@echo 'make test-quick       the fast tests, release build'
+	@echo 'make test-levels      tests of numbers on the kernels of every lower level (ATTNBENCH_ISA)'
 	@echo 'make tests            builds the test programs of one BUILD, build/BUILD/tests/ROOM_NAME'
 	@echo 'make layers           checks who includes whom'
 	@echo 'make bench-peers      attnbench and PyTorch side by side, into docs/performance.md'
