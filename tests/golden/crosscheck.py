@@ -10,6 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import attention
+
 EPS = 1e-6  # not taken from vit.py, which is what is checked
 TOLERANCE = 1e-12
 
@@ -27,7 +29,7 @@ class Block:
     def attention(self, x):
         """(B, l, d) to (B, l, d) by F.multi_head_attention_forward, tokens first."""
         m, p, d = self.m, self.p, self.m.dim
-        name, kept = self.prefix + "attn.", m.kept()
+        name, kept = self.prefix + "attn.", attention.kept(m)
         eye = torch.eye(d, dtype=torch.float64)
         zero = torch.zeros(d, dtype=torch.float64)
         rows = list(p[name + kept + ".weight"].split(d))
@@ -146,16 +148,20 @@ def check_modules(m, params, x, labels, smoothing, logits, loss, grads):
     if (m.attention["name"] == "standard" and m.qkv_bias and m.proj_bias
             and m.layer_scale is None):
         builders.append(encoder)
-    largest = max(float(g.norm()) for g in grads.values())
     for build in builders:
-        other_logits, other_loss, other = gradients(m, build, params, x, labels, smoothing)
-        assert relative(logits, other_logits) < TOLERANCE, "logits"
-        assert abs(float(loss) - float(other_loss)) < TOLERANCE, "loss"
-        assert set(other) == set(grads)
-        for name, grad in grads.items():
-            error = float((grad - other[name]).norm())
-            assert error <= TOLERANCE * max(float(grad.norm()), 1e-3 * largest), (name, error)
-    return len(builders)
+        check_same((logits, loss, grads), gradients(m, build, params, x, labels, smoothing))
+
+
+def check_same(ours, theirs):
+    """Asserts that two triples of logits, loss and gradients by name agree."""
+    (logits, loss, grads), (other_logits, other_loss, others) = ours, theirs
+    largest = max(float(g.norm()) for g in grads.values())
+    assert relative(logits, other_logits) < TOLERANCE, "logits"
+    assert abs(float(loss) - float(other_loss)) < TOLERANCE, "loss"
+    assert set(others) == set(grads)
+    for name, grad in grads.items():
+        error = float((grad - others[name]).norm())
+        assert error <= TOLERANCE * max(float(grad.norm()), 1e-3 * largest), (name, error)
 
 
 def check_differences(evaluate, params, x, grads):

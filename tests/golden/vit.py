@@ -8,6 +8,8 @@ import math
 
 import torch
 
+from attention import attention, linear, shapes as attention_shapes
+
 EPS = 1e-6
 
 
@@ -35,28 +37,6 @@ class Model:
         self.prefix = 1 if self.pool == "cls" else 0
         self.tokens = self.grid[0] * self.grid[1] + self.prefix
         self.hidden = int(self.dim * self.mlp_ratio)
-
-    def kept(self):
-        """The projections of X that the variant learns: a prefix of "qkv"."""
-        name = self.attention["name"]
-        base = self.attention.get("base", "efficient") if name == "super" else name
-        return {"standard": "qkv", "optimized": "qk", "efficient": "q"}[base]
-
-
-def attention_shapes(m):
-    d, l, kept = m.dim, m.tokens, m.kept()
-    shapes = {kept + ".weight": (len(kept) * d, d)}
-    if m.qkv_bias:
-        shapes[kept + ".bias"] = (len(kept) * d,)
-    if m.attention["name"] == "super":
-        shared = m.attention.get("wa_share", True)
-        shapes["align.weight"] = (l, l) if shared else (m.heads, l, l)
-        if m.attention.get("wa_bias", False):
-            shapes["align.bias"] = (l,)
-    shapes["proj.weight"] = (d, d)
-    if m.proj_bias:
-        shapes["proj.bias"] = (d,)
-    return shapes
 
 
 def parameter_shapes(m):
@@ -93,43 +73,14 @@ def parameter_shapes(m):
     return shapes
 
 
-def layer_norm(p, name, x):
+def layer_norm(p, name, x, eps=EPS):
     centred = x - x.mean(-1, keepdim=True)
     variance = (centred * centred).mean(-1, keepdim=True)
-    return centred / torch.sqrt(variance + EPS) * p[name + ".weight"] + p[name + ".bias"]
+    return centred / torch.sqrt(variance + eps) * p[name + ".weight"] + p[name + ".bias"]
 
 
 def gelu(x):
     return x * 0.5 * (1 + torch.erf(x / math.sqrt(2.0)))
-
-
-def linear(p, name, x):
-    y = x @ p[name + ".weight"].T
-    return y + p[name + ".bias"] if name + ".bias" in p else y
-
-
-def attention(m, p, name, x):
-    """Eqs. 19-23 of arXiv:2403.01643v2 and the two variants before them. x, result: (B, l, d)."""
-    d, h, kept = m.dim, m.heads, m.kept()
-    k = d // h
-    projected = linear(p, name + "." + kept, x)
-    q = projected[..., :d]
-    keys = projected[..., d:2 * d] if "k" in kept else x
-    values = projected[..., 2 * d:] if "v" in kept else x
-    align = p.get(name + ".align.weight")
-    outputs = []
-    for i in range(h):
-        c = slice(i * k, (i + 1) * k)
-        scores = q[..., c] @ keys[..., c].transpose(-1, -2) / math.sqrt(k)
-        s = torch.exp(scores - scores.max(-1, keepdim=True).values)
-        s = s / s.sum(-1, keepdim=True)
-        v = values[..., c]
-        if align is not None:
-            v = (align if align.dim() == 2 else align[i]) @ v
-            if name + ".align.bias" in p:
-                v = v + p[name + ".align.bias"][:, None]
-        outputs.append(s @ v)
-    return linear(p, name + ".proj", torch.cat(outputs, -1))
 
 
 def sincos(m):

@@ -1,6 +1,13 @@
-/* test_golden.c - every ViT case of tests/golden, computed with PyTorch in double precision:
- * logits, loss, activations, gradient of the input and of every parameter. */
-#include "golden.h"
+/* test_golden.c - every model of tests/golden, computed with PyTorch in double precision: logits,
+ * loss, activations, gradient of the input and of every parameter. */
+#include "golden_model.h"
+
+static const struct {
+    const char *kind;
+    int least; /* cases */
+} models[] = {{"vit", 20}};
+
+enum { MODELS = sizeof models / sizeof models[0] };
 
 TEST(formula__gives_the_published_entries)
 {
@@ -16,18 +23,38 @@ TEST(formula__gives_the_published_entries)
     CHECK_NEAR(golden_entry("blocks.0.attn.align.weight", &align, 48), 0.01296234130859375, 0);
 }
 
-TEST(vit__agrees_with_pytorch_in_every_case)
+/* Every case, as one slice. */
+static void check_all(bool fused, bool bf16)
 {
-    const char *const *path = golden_cases("vit");
-    int cases = 0;
-    for (; path[cases]; cases++) {
-        struct golden c;
-        golden_begin(&c, path[cases], 3, 1, 1);
-        CHECK_INT(c.B, 3);
-        golden_check(&c);
-        golden_end(&c);
+    for (int m = 0; m < MODELS; m++) {
+        const char *const *path = golden_cases(models[m].kind);
+        const struct golden_how how = {3, 1, 1, fused, bf16};
+        int cases = 0;
+        for (; path[cases]; cases++) {
+            struct golden c;
+            golden_begin(&c, path[cases], &how);
+            CHECK_INT(c.B, 3);
+            golden_check(&c);
+            golden_end(&c);
+        }
+        CHECK(cases >= models[m].least);
     }
-    CHECK(cases >= 20);
+}
+
+TEST(models__agree_with_pytorch_in_every_case)
+{
+    check_all(false, false);
+}
+
+TEST(models__agree_with_pytorch_when_fused)
+{
+    check_all(true, false);
+}
+
+TEST(models__agree_with_pytorch_in_bf16)
+{
+    check_all(false, true);
+    check_all(true, true);
 }
 
 /* The same numbers within rounding. */
@@ -40,45 +67,60 @@ static void check_same(const struct golden *a, const struct golden *b)
     CHECK_NEAR(rig_distance(x->params.grads, y->params.grads, y->params.trained), 0, tolerance);
 }
 
-TEST(vit__agrees_however_the_batch_is_cut)
+static void check_cuts(const char *path)
 {
-    static const int cuts[][3] = {{1, 3, 2}, {2, 2, 2}, {4, 2, 1}};
-    const char *const *path = golden_cases("vit");
-    for (int i = 0; path[i]; i++) {
-        struct golden whole;
-        golden_begin(&whole, path[i], 3, 1, 1);
-        for (size_t k = 0; k < sizeof cuts / sizeof cuts[0]; k++) {
-            struct golden c;
-            golden_begin(&c, path[i], cuts[k][0], cuts[k][1], cuts[k][2]);
-            golden_check(&c);
-            check_same(&c, &whole);
-            golden_end(&c);
-        }
-        golden_end(&whole);
+    static const struct golden_how whole = {3, 1, 1, false, false};
+    static const struct golden_how cuts[] = {
+        {1, 3, 2, false, false}, {2, 2, 2, false, false}, {4, 2, 1, false, false}};
+    struct golden a, b;
+    golden_begin(&a, path, &whole);
+    for (size_t k = 0; k < sizeof cuts / sizeof cuts[0]; k++) {
+        golden_begin(&b, path, &cuts[k]);
+        golden_check(&b);
+        check_same(&b, &a);
+        golden_end(&b);
     }
+    golden_end(&a);
 }
 
 /* A run on NaN leaves NaN in values, gradients and scratch; nothing of it may be read afterwards.
  */
-TEST(vit__reads_nothing_that_an_earlier_batch_left)
+static void check_after_nan(const char *path)
 {
-    const char *const *path = golden_cases("vit");
-    for (int i = 0; path[i]; i++) {
-        struct golden c;
-        golden_begin(&c, path[i], 2, 2, 1);
-        struct rig *r = &c.rig;
-        real *x = rig_copy(r, r->x[0], r->count[0]), *y = rig_copy(r, r->y, r->y_count);
-        real *dx = rig_copy(r, r->dx[0], r->count[0]);
-        real *grads = rig_copy(r, r->params.grads, r->params.trained);
-        for (size_t k = 0; k < r->count[0]; k++)
-            r->x[0][k] = (real)NAN;
-        rig_run(r);
-        CHECK(isnan(r->y[0]) && isnan(r->dx[0][0]));
-        memcpy(r->x[0], x, r->count[0] * sizeof *x);
-        rig_run(r);
-        CHECK(memcmp(r->y, y, r->y_count * sizeof *y) == 0);
-        CHECK(memcmp(r->dx[0], dx, r->count[0] * sizeof *dx) == 0);
-        CHECK(memcmp(r->params.grads, grads, r->params.trained * sizeof *grads) == 0);
-        golden_end(&c);
+    static const struct golden_how how = {2, 2, 1, false, false};
+    struct golden c;
+    golden_begin(&c, path, &how);
+    struct rig *r = &c.rig;
+    real *x = rig_copy(r, r->x[0], r->count[0]), *y = rig_copy(r, r->y, r->y_count);
+    real *dx = rig_copy(r, r->dx[0], r->count[0]);
+    real *grads = rig_copy(r, r->params.grads, r->params.trained);
+    for (size_t k = 0; k < r->count[0]; k++)
+        r->x[0][k] = (real)NAN;
+    rig_run(r);
+    CHECK(isnan(r->y[0]) && isnan(r->dx[0][0]));
+    memcpy(r->x[0], x, r->count[0] * sizeof *x);
+    rig_run(r);
+    CHECK(memcmp(r->y, y, r->y_count * sizeof *y) == 0);
+    CHECK(memcmp(r->dx[0], dx, r->count[0] * sizeof *dx) == 0);
+    CHECK(memcmp(r->params.grads, grads, r->params.trained * sizeof *grads) == 0);
+    golden_end(&c);
+}
+
+static void for_every_case(void (*check)(const char *path))
+{
+    for (int m = 0; m < MODELS; m++) {
+        const char *const *path = golden_cases(models[m].kind);
+        for (int i = 0; path[i]; i++)
+            check(path[i]);
     }
+}
+
+TEST(models__agree_however_the_batch_is_cut)
+{
+    for_every_case(check_cuts);
+}
+
+TEST(models__read_nothing_that_an_earlier_batch_left)
+{
+    for_every_case(check_after_nan);
 }
