@@ -23,15 +23,47 @@ static void weights(real *s, ptrdiff_t stride, const real *lse, int rows, int co
     }
 }
 
+static void add(real *s, ptrdiff_t stride, const real *bias, int rows, int cols)
+{
+    for (int i = 0; i < rows; i++, s += stride, bias += cols) {
+#pragma omp simd
+        for (int j = 0; j < cols; j++)
+            s[j] += bias[j];
+    }
+}
+
+static void mask(real *s, ptrdiff_t stride, const unsigned char *region, int first, int rows,
+                 int cols)
+{
+    for (int i = 0; i < rows; i++, s += stride) {
+        int own = region[first + i];
+#pragma omp simd
+        for (int j = 0; j < cols; j++)
+            s[j] = region[j] == own ? s[j] : (real)-INFINITY;
+    }
+}
+
 static void score_grad(real *dp, const real *p, ptrdiff_t stride, const real *r, double scale,
-                       int rows, int cols)
+                       real *dbias, int beta, int rows, int cols)
 {
     real factor = (real)scale;
     for (int i = 0; i < rows; i++, dp += stride, p += stride) {
         real shift = r[i];
+        if (!dbias) {
 #pragma omp simd
-        for (int j = 0; j < cols; j++)
-            dp[j] = p[j] * (dp[j] - shift) * factor;
+            for (int j = 0; j < cols; j++)
+                dp[j] = p[j] * (dp[j] - shift) * factor;
+            continue;
+        }
+        real *sum = dbias + (ptrdiff_t)i * cols;
+        if (!beta)
+            memset(sum, 0, (size_t)cols * sizeof *sum);
+#pragma omp simd
+        for (int j = 0; j < cols; j++) {
+            real dz = p[j] * (dp[j] - shift);
+            sum[j] += dz;
+            dp[j] = dz * factor;
+        }
     }
 }
 
@@ -94,6 +126,8 @@ static void store(struct vec y, int beta, const real *x, ptrdiff_t stride, const
 const struct kernels_tile KERNELS_NAME(tile) = {
     .exp_rows = exp_rows,
     .weights = weights,
+    .add = add,
+    .mask = mask,
     .score_grad = score_grad,
     .dropout = dropout,
     .dots = dots,

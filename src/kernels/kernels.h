@@ -161,6 +161,11 @@ void kernels_blas_fix(char **argv);
 struct sdpa {
     int B, H, N, M, d, e; /* q: (B, H, N, d), k: (B, H, M, d), v: (B, H, M, e), y: (B, H, N, e) */
     double scale;
+    const real *bias;              /* (H, N, M), added to the scaled scores; NULL: none */
+    int windows;                   /* image b is window b mod `windows`; with regions alone */
+    const unsigned char *region;   /* (windows, N), N = M: what tokens of different regions have as
+                                      their score is minus infinity; NULL: no regions */
+    const bool *mixed;             /* (windows): whether the window has several regions */
     double dropout;                /* of the weights; 0: none */
     uint64_t stream, step, sample; /* of the dropout: sample of the first image */
 };
@@ -169,16 +174,18 @@ struct sdpa {
  */
 size_t kernel_sdpa_scratch(const struct sdpa *s);
 
-/* y = dropout(softmax(scale q k^T)) v for every image and head; lse: (B, H, N), written: log of the
- * row sums, maximum included. Vaswani et al. 2017, eq. 1. */
+/* y = dropout(softmax(scale q k^T + bias)) v for every image and head; lse: (B, H, N), written: log
+ * of the row sums, maximum included. Vaswani et al. 2017, eq. 1. */
 void kernel_sdpa(struct heads y, real *lse, struct heads q, struct heads k, struct heads v,
                  const struct sdpa *s, real *scratch);
 
-/* Gradients; each dq, dk, dv with data NULL is left out. For one image and head dq is written
- * before dk and dk before dv, so that they may be the same memory with beta 0, 1, 1. */
+/* Gradients; each dq, dk, dv with data NULL is left out, and a dbias that is NULL. For one image and
+ * head dq is written before dk and dk before dv, so that they may be the same memory with beta 0, 1,
+ * 1. dbias: (H, N, M), the sum over the images in their order. */
 void kernel_sdpa_grad(struct heads dq, int beta_q, struct heads dk, int beta_k, struct heads dv,
-                      int beta_v, struct heads q, struct heads k, struct heads v, struct heads y,
-                      struct heads dy, const real *lse, const struct sdpa *s, real *scratch);
+                      int beta_v, real *dbias, int beta_bias, struct heads q, struct heads k,
+                      struct heads v, struct heads y, struct heads dy, const real *lse,
+                      const struct sdpa *s, real *scratch);
 
 /* --- parameters ------------------------------------------------------------------------------- */
 

@@ -1,8 +1,9 @@
 /* sdpa.c - attention for one image and head at a time, over tiles of query rows.
  *
- * Forward, per tile: s = scale q k^T, s = exp(s - max), y = s v / sum. Backward, per tile:
- *   w = exp(scale q k^T - lse)    dp = dropout(dy v^T)      ds = scale w (dp - sum y dy)
- *   dq = ds k                     dk += ds^T q              dv += dropout(w)^T dy
+ * Forward, per tile: s = scale q k^T + bias, s = exp(s - max), y = s v / sum. Backward, per tile:
+ *   w = exp(scale q k^T + bias - lse)    dp = dropout(dy v^T)    ds = scale w (dp - sum y dy)
+ *   dq = ds k    dk += ds^T q    dv += dropout(w)^T dy           dbias += ds / scale
+ * A score of minus infinity, between tokens of different regions, has weight and gradient 0.
  * Keys and values are packed once per head; dk and dv are summed in scratch over the tiles. Where
  * all operands are bf16 and the level has bf16 products, s and ds are rounded to bf16 as left
  * operands of a product; sums, maxima and exponentials stay real. */
@@ -146,11 +147,24 @@ static struct tile_dropout tile_dropout(const struct sdpa *o, int b, int h, int 
     };
 }
 
-/* s = scale q k^T for `rows` rows of q. */
-static void scores(const struct plan *p, const struct sdpa *o, struct vec q, int rows)
+/* Where rows of head h, from row i on, begin in a (H, N, M) array. */
+static size_t bias_at(const struct sdpa *o, int h, int i)
 {
+    return ((size_t)h * (size_t)o->N + (size_t)i) * (size_t)o->M;
+}
+
+/* s = scale q k^T + bias for `rows` rows of q, from row i on; minus infinity between regions. */
+static void scores(const struct plan *p, const struct sdpa *o, int b, int h, int i, struct vec q,
+                   int rows)
+{
+    const struct kernels_tile *tile = kernels_level()->tile;
     multiply(p, p->s, p->stride, 0, (real)o->scale, as_left(p, p->q, q, rows, o->d), p->k_columns,
              rows, o->M, o->d);
+    if (o->bias)
+        tile->add(p->s, p->stride, o->bias + bias_at(o, h, i), rows, o->M);
+    int window = o->region ? b % o->windows : 0;
+    if (o->region && o->mixed[window])
+        tile->mask(p->s, p->stride, o->region + (size_t)window * (size_t)o->N, i, rows, o->M);
 }
 
 static void forward_head(const struct plan *p, const struct sdpa *o, int b, int h, struct vec y,
@@ -161,7 +175,7 @@ static void forward_head(const struct plan *p, const struct sdpa *o, int b, int 
     pack(p, p->v_rows, rows_of(v), o->M, o->e);
     for (int i = 0; i < o->N; i += p->rows) {
         int rows = o->N - i < p->rows ? o->N - i : p->rows;
-        scores(p, o, vec_at(q, (size_t)i, 0), rows);
+        scores(p, o, b, h, i, vec_at(q, (size_t)i, 0), rows);
         tile->exp_rows(p->s, p->stride, p->row, lse + i, rows, o->M);
         if (o->dropout > 0) {
             struct tile_dropout drop = tile_dropout(o, b, h, i);
@@ -197,7 +211,8 @@ void kernel_sdpa(struct heads y, real *lse, struct heads q, struct heads k, stru
 /* What belongs to one image and head in the backward direction; data is NULL where not wanted. */
 struct head_grad {
     struct vec dq, dk, dv;
-    int beta_q, beta_k, beta_v;
+    real *dbias; /* of the head */
+    int beta_q, beta_k, beta_v, beta_bias;
     struct vec q, k, v, y, dy;
     const real *lse;
 };
@@ -210,15 +225,17 @@ static void backward_tile(const struct plan *p, const struct sdpa *o, const stru
     struct tile_dropout drop = tile_dropout(o, b, h, i);
     bool dropped = o->dropout > 0, first = i == 0;
 
-    scores(p, o, q, rows);
+    scores(p, o, b, h, i, q, rows);
     tile->weights(p->s, p->stride, g->lse + i, rows, o->M);
-    if (g->dq.data || g->dk.data) {
+    if (g->dq.data || g->dk.data || g->dbias) {
         multiply(p, p->dp, p->stride, 0, 1, as_left(p, p->dy, dy, rows, o->e), p->v_columns, rows,
                  o->M, o->e);
         if (dropped)
             tile->dropout(p->dp, p->stride, &drop, rows, o->M);
         tile->dots(p->row, vec_at(g->y, (size_t)i, 0), dy, rows, o->e);
-        tile->score_grad(p->dp, p->s, p->stride, p->row, o->scale, rows, o->M);
+        tile->score_grad(p->dp, p->s, p->stride, p->row, o->scale,
+                         g->dbias ? g->dbias + (ptrdiff_t)i * o->M : NULL, g->beta_bias, rows,
+                         o->M);
     }
     if (g->dv.data) {
         if (dropped)
@@ -259,8 +276,9 @@ static struct vec wanted_at(struct heads x, int b, int h)
 }
 
 void kernel_sdpa_grad(struct heads dq, int beta_q, struct heads dk, int beta_k, struct heads dv,
-                      int beta_v, struct heads q, struct heads k, struct heads v, struct heads y,
-                      struct heads dy, const real *lse, const struct sdpa *s, real *scratch)
+                      int beta_v, real *dbias, int beta_bias, struct heads q, struct heads k,
+                      struct heads v, struct heads y, struct heads dy, const real *lse,
+                      const struct sdpa *s, real *scratch)
 {
     struct plan p;
     make_plan(&p, s, scratch);
@@ -271,9 +289,11 @@ void kernel_sdpa_grad(struct heads dq, int beta_q, struct heads dk, int beta_k, 
                 .dq = wanted_at(dq, b, h),
                 .dk = wanted_at(dk, b, h),
                 .dv = wanted_at(dv, b, h),
+                .dbias = dbias ? dbias + bias_at(s, h, 0) : NULL,
                 .beta_q = beta_q,
                 .beta_k = beta_k,
                 .beta_v = beta_v,
+                .beta_bias = beta_bias || b > 0,
                 .q = heads_at(q, b, h),
                 .k = heads_at(k, b, h),
                 .v = heads_at(v, b, h),

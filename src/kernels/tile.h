@@ -20,9 +20,17 @@ struct kernels_tile {
     /* s = exp(s - lse): the weights again. */
     void (*weights)(real *s, ptrdiff_t stride, const real *lse, int rows, int cols);
 
-    /* dp = p (dp - r) scale: the gradient of the scores. */
+    /* s = s + bias, whose rows are `cols` apart. */
+    void (*add)(real *s, ptrdiff_t stride, const real *bias, int rows, int cols);
+
+    /* s[i, j] = -INFINITY where region[first + i] is not region[j]. */
+    void (*mask)(real *s, ptrdiff_t stride, const unsigned char *region, int first, int rows,
+                 int cols);
+
+    /* dp = p (dp - r) scale: the gradient of the products. The same without scale, the scores', goes
+     * to dbias = beta dbias + ., whose rows are `cols` apart; NULL: nowhere. */
     void (*score_grad)(real *dp, const real *p, ptrdiff_t stride, const real *r, double scale,
-                       int rows, int cols);
+                       real *dbias, int beta, int rows, int cols);
 
     /* s = 0 where dropped, else s / (1 - p). */
     void (*dropout)(real *s, ptrdiff_t stride, const struct tile_dropout *o, int rows, int cols);

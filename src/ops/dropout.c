@@ -9,6 +9,7 @@
 struct dropout {
     double p;
     uint64_t stream;
+    int parts; /* of the first axis that belong to one image */
 };
 
 static void dropout_infer(struct graph *g, struct node *n)
@@ -28,7 +29,7 @@ static void dropout_run(const struct node *n, struct vec y, int beta, struct vec
     size_t rows = tensor_rows(n->out);
     kernel_dropout(y, beta, x, rows, (size_t)tensor_cols(n->out),
                    rows / (size_t)n->out->shape.dim[0], o->p, o->stream, n->run->step,
-                   n->run->sample);
+                   n->run->sample * (uint64_t)o->parts);
 }
 
 static void dropout_forward(const struct node *n)
@@ -58,6 +59,6 @@ struct tensor *op_dropout(struct graph *g, struct tensor *x, double p)
         return x;
     char name[300];
     snprintf(name, sizeof name, "dropout:%s", g->scope);
-    struct dropout o = {p, rng_stream(g->options.seed, name)};
+    struct dropout o = {p, rng_stream(g->options.seed, name), noise_parts(g, x)};
     return graph_record(g, &dropout_op, graph_copy(g, &o, sizeof o), INPUTS(x));
 }

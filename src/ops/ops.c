@@ -23,6 +23,12 @@ void infer_param(struct graph *g, struct node *n, int i)
         graph_fail(g, ERR_SHAPE, "%s: input %d must be a parameter", n->op->name, i);
 }
 
+int noise_parts(const struct graph *g, const struct tensor *x)
+{
+    int batch = g->options.batch, first = x->shape.dim[0];
+    return batch > 0 && first > 0 && first % batch == 0 ? first / batch : 1;
+}
+
 void infer_same(struct graph *g, struct node *n)
 {
     for (int i = 1; i < n->inputs; i++) {

@@ -75,7 +75,8 @@ struct tensor *op_gelu(struct graph *g, struct tensor *x);
 struct tensor *op_softmax(struct graph *g, struct tensor *x);
 
 /* Zeroes elements with probability p and divides the others by 1 - p. The mask is a function of (seed,
- * "dropout:SCOPE", step, sample, element). Returns x itself where the graph has no noise, or p is 0. */
+ * "dropout:SCOPE", step, sample, element), where each of the parts that an image has in the first axis
+ * (its windows) is a sample. Returns x itself where the graph has no noise, or p is 0. */
 struct tensor *op_dropout(struct graph *g, struct tensor *x, double p);
 
 /* Stochastic depth: zeroes whole samples with probability p, divides the others by 1 - p. Huang et al.,
@@ -87,6 +88,27 @@ struct tensor *op_drop_path(struct graph *g, struct tensor *x, double p);
  * eq. 1. Keeps one row sum per (B, H, N); backward recomputes the weights. */
 struct tensor *op_sdpa(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                        double scale);
+
+/* Which tokens may see each other: id[w * tokens + t] is the region of token t in window w, of `windows`
+ * in an image; sample b of an input is window b mod windows. */
+struct token_regions {
+    int windows, tokens;
+    const unsigned char *id;
+};
+
+struct sdpa_terms {
+    struct tensor *bias; /* (H, N, M), real, added to the scaled scores of every sample; or NULL */
+    const struct token_regions *regions; /* scores between tokens of different regions are minus
+                                            infinity; or NULL */
+    double dropout; /* of the weights, 0: none */
+};
+
+/* The same with more terms: dropout(softmax(scale * q k^T + bias)) v. Regions want N = M = tokens and
+ * B a multiple of windows (ERR_SHAPE); their ids are borrowed for the life of the graph. Tokens of
+ * different regions do not influence each other, to the last bit. Dropout is that of op_dropout on the
+ * weights (B, H, N, M). */
+struct tensor *op_sdpa_terms(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
+                             double scale, const struct sdpa_terms *terms);
 
 /* (B, H, N, d) to (B, N, H d): a view where memory lies so already, else a copy. */
 struct tensor *op_merge_heads(struct graph *g, struct tensor *x);
@@ -103,6 +125,9 @@ void infer_unary(struct graph *g, struct node *n);
 
 /* Fails unless input i is a parameter (or absent): its gradient is real, and always added to. */
 void infer_param(struct graph *g, struct node *n, int i);
+
+/* How many parts of the first axis of x belong to one image: its windows. 1 where x is no batch. */
+int noise_parts(const struct graph *g, const struct tensor *x);
 
 /* Output like the first input, and all inputs must have one shape. */
 void infer_same(struct graph *g, struct node *n);

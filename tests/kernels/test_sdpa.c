@@ -13,12 +13,13 @@ struct problem {
     enum type type;
     struct grid qkv, dqkv, y, dy; /* (B N, 2 H d + H e) as q, k, v; y: (B N, H e) */
     double *want_y, *want_lse, *want_dq, *want_dk, *want_dv;
-    real *lse, *scratch;
+    real *lse, *scratch, *bias, *dbias; /* bias: NULL without terms */
+    double *want_dbias;
 };
 
 static const int shapes[][5] = {
     /* B, H, N = M, d, e */
-    {1, 1, 1, 1, 1}, {2, 3, 7, 5, 6}, {2, 2, 50, 16, 16}, {1, 1, 197, 24, 17}, {1, 1, 350, 8, 17},
+    {1, 1, 1, 1, 1}, {4, 3, 7, 5, 6}, {3, 2, 50, 16, 16}, {1, 1, 197, 24, 17}, {1, 1, 350, 8, 17},
 };
 
 /* Columns of a (B N, C) grid as heads of width d. */
@@ -33,7 +34,17 @@ static size_t col_k(const struct sdpa *s)
     return (size_t)(s->H * s->d);
 }
 
-static struct problem make(const int *shape, enum type type, size_t gap, double dropout)
+/* Of each token in windows of one region, of halves, of stripes. */
+static void make_regions(unsigned char *region, size_t N)
+{
+    for (size_t i = 0; i < N; i++) {
+        region[i] = 7;
+        region[N + i] = i < N / 2 ? 1 : 200;
+        region[2 * N + i] = (unsigned char)(i % 3);
+    }
+}
+
+static struct problem make(const int *shape, enum type type, size_t gap, double dropout, bool terms)
 {
     struct problem p = {.type = type};
     p.s = (struct sdpa){.B = shape[0],
@@ -53,10 +64,34 @@ static struct problem make(const int *shape, enum type type, size_t gap, double 
     p.dqkv = grid_poisoned(type, rows, width, gap);
     p.y = grid_poisoned(type, rows, (size_t)(s->H * s->e), gap);
     p.dy = grid_random(type, rows, (size_t)(s->H * s->e), gap, 1);
+    if (terms) {
+        static unsigned char region[3 * 400];
+        static const bool mixed[3] = {false, true, true};
+        size_t scores = (size_t)s->H * (size_t)s->N * (size_t)s->N;
+        make_regions(region, (size_t)s->N);
+        p.s.windows = 3;
+        p.s.region = region;
+        p.s.mixed = mixed;
+        p.s.bias = p.bias = reals_random(scores, 2);
+        p.dbias = reals_random(scores, 1);
+        p.want_dbias = calloc(scores, sizeof *p.want_dbias);
+    }
     p.lse = reals_random((size_t)(s->B * s->H * s->N), 1);
     p.scratch = reals_random(kernel_sdpa_scratch(s), 0);
     memset(p.scratch, 0xff, kernel_sdpa_scratch(s) * sizeof *p.scratch); /* NaN */
     return p;
+}
+
+/* What is added to the scaled score. */
+static double term(const struct problem *p, int b, int h, int i, int j)
+{
+    const struct sdpa *s = &p->s;
+    if (!p->bias)
+        return 0;
+    const unsigned char *region = s->region + b % s->windows * s->N;
+    if (region[i] != region[j])
+        return (double)-INFINITY;
+    return (double)p->bias[(h * s->N + i) * s->N + j];
 }
 
 static double keep_factor(const struct sdpa *s, int b, int h, int i, int j)
@@ -85,7 +120,7 @@ static void plain_head(struct problem *p, int b, int h, bool backward)
             double dot = 0;
             for (size_t c = 0; c < d; c++)
                 dot += x[(first + i) * W + cq + c] * x[(first + j) * W + ck + c];
-            w[j] = exp(s->scale * dot);
+            w[j] = exp(s->scale * dot + term(p, b, h, (int)i, (int)j));
             keep[j] = keep_factor(s, b, h, (int)i, (int)j);
             sum += w[j];
         }
@@ -110,7 +145,9 @@ static void plain_head(struct problem *p, int b, int h, bool backward)
                 dw += keep[j] * g * x[(first + j) * W + cv + c];
                 dx[(first + j) * W + cv + c] += keep[j] * w[j] / sum * g;
             }
-            double ds = s->scale * w[j] / sum * (dw - r);
+            double dz = w[j] / sum * (dw - r), ds = s->scale * dz;
+            if (p->bias)
+                p->want_dbias[((size_t)h * N + i) * N + j] += dz;
             for (size_t c = 0; c < d; c++) {
                 dx[(first + i) * W + cq + c] += ds * x[(first + j) * W + ck + c];
                 dx[(first + j) * W + ck + c] += ds * x[(first + i) * W + cq + c];
@@ -141,19 +178,26 @@ static void run_backward(struct problem *p, int beta)
     const struct sdpa *s = &p->s;
     const struct grid *x = &p->qkv, *g = &p->dqkv;
     kernel_sdpa_grad(view(g, 0, s->N, s->d), beta, view(g, col_k(s), s->N, s->d), beta,
-                     view(g, 2 * col_k(s), s->N, s->e), beta, view(x, 0, s->N, s->d),
-                     view(x, col_k(s), s->N, s->d), view(x, 2 * col_k(s), s->N, s->e),
-                     view(&p->y, 0, s->N, s->e), view(&p->dy, 0, s->N, s->e), p->lse, s,
-                     p->scratch);
+                     view(g, 2 * col_k(s), s->N, s->e), beta, p->dbias, beta,
+                     view(x, 0, s->N, s->d), view(x, col_k(s), s->N, s->d),
+                     view(x, 2 * col_k(s), s->N, s->e), view(&p->y, 0, s->N, s->e),
+                     view(&p->dy, 0, s->N, s->e), p->lse, s, p->scratch);
 }
 
-static void check_problem(enum type type, size_t gap, double dropout)
+static void check_dbias(const struct problem *p, double tolerance)
+{
+    size_t scores = (size_t)p->s.H * (size_t)p->s.N * (size_t)p->s.N;
+    for (size_t i = 0; p->bias && i < scores; i++)
+        CHECK_NEAR(p->dbias[i], p->want_dbias[i], tolerance * (1 + fabs(p->want_dbias[i])));
+}
+
+static void check_problem(enum type type, size_t gap, double dropout, bool terms)
 {
     bool half = type == TYPE_BF16;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         if (shapes[i][2] > 100 && (dropout > 0) != (gap > 0))
             continue; /* the slow ones once */
-        struct problem p = make(shapes[i], type, gap, dropout);
+        struct problem p = make(shapes[i], type, gap, dropout, terms);
         size_t lses = (size_t)(p.s.B * p.s.H * p.s.N);
         double *lse = malloc(lses * sizeof *lse);
         p.want_lse = lse;
@@ -166,23 +210,33 @@ static void check_problem(enum type type, size_t gap, double dropout)
         free(lse);
         /* bf16 rounds y, and with it sum y dy. */
         double tolerance = rounds ? 8e-3 : half ? 4e-3 : tolerance_of(1e-5);
+        tolerance *= half && terms ? 2 : 1;       /* few weights, and large ones */
+        double of_bias = half ? 2e-2 : tolerance; /* without a rounding of its own */
         run_backward(&p, 0);
         plain(&p, true);
         grid_check(&p.dqkv, tolerance);
+        check_dbias(&p, of_bias);
         run_backward(&p, 1);
         plain(&p, true);
         grid_check(&p.dqkv, 2 * tolerance + (half ? 4e-3 : 0));
+        check_dbias(&p, 2 * of_bias);
+        free(p.want_dbias);
     }
 }
 
 static void check_plain(enum type type, size_t gap)
 {
-    check_problem(type, gap, 0);
+    check_problem(type, gap, 0, false);
 }
 
 static void check_dropout(enum type type, size_t gap)
 {
-    check_problem(type, gap, 0.3);
+    check_problem(type, gap, 0.3, false);
+}
+
+static void check_terms(enum type type, size_t gap)
+{
+    check_problem(type, gap, gap > 0 ? 0.3 : 0, true);
 }
 
 TEST(sdpa__is_the_formula)
@@ -193,6 +247,57 @@ TEST(sdpa__is_the_formula)
 TEST(sdpa__drops_weights_by_their_number)
 {
     each_level(check_dropout);
+}
+
+TEST(sdpa__adds_a_bias_and_keeps_regions_apart)
+{
+    each_level(check_terms);
+}
+
+/* Runs both directions, other numbers in the tokens of the second half; keeps what the first half
+ * of every window of halves has in y and dqkv. */
+static void run_halves(struct problem *p, bool other, double *kept)
+{
+    size_t N = (size_t)p->s.N;
+    for (size_t r = 0; r < p->qkv.rows && other; r++) {
+        if (r / N % 3 != 1 || r % N < N / 2)
+            continue;
+        for (size_t c = 0; c < p->qkv.cols; c++)
+            grid_set(&p->qkv, r, c, 9 * next_random());
+        for (size_t c = 0; c < p->dy.cols; c++)
+            grid_set(&p->dy, r, c, 9 * next_random());
+    }
+    run_forward(p);
+    run_backward(p, 0);
+    for (size_t r = N; r < N + N / 2; r++) {
+        for (size_t c = 0; c < p->y.cols; c++)
+            *kept++ = grid_get(&p->y, r, c);
+        for (size_t c = 0; c < p->dqkv.cols; c++)
+            *kept++ = grid_get(&p->dqkv, r, c);
+    }
+}
+
+static void check_apart(enum type type, size_t gap)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        if (shapes[i][0] < 2 || shapes[i][2] < 2)
+            continue;
+        struct problem p = make(shapes[i], type, gap, gap > 0 ? 0.3 : 0, true);
+        size_t count = (size_t)(p.s.N / 2) * (p.y.cols + p.dqkv.cols);
+        double *one = malloc(count * sizeof *one), *two = malloc(count * sizeof *two);
+        run_halves(&p, false, one);
+        run_halves(&p, true, two);
+        for (size_t k = 0; k < count; k++)
+            CHECK_NEAR(two[k], one[k], 0);
+        free(one);
+        free(two);
+        free(p.want_dbias);
+    }
+}
+
+TEST(sdpa__lets_regions_not_influence_each_other_by_a_bit)
+{
+    each_level(check_apart);
 }
 
 /* N != M, and gradients of which each is left out once. */
@@ -209,14 +314,15 @@ static void check_cross(enum type type, size_t gap)
 
     struct grid dq = grid_poisoned(type, 18, 10, gap), dk = grid_poisoned(type, 66, 10, gap);
     struct grid dv = grid_poisoned(type, 66, 8, gap);
-    kernel_sdpa_grad(view(&dq, 0, 9, 5), 0, view(&dk, 0, 33, 5), 0, view(&dv, 0, 33, 4), 0, vq, vk,
-                     vv, vy, vdy, lse, &s, scratch);
+    kernel_sdpa_grad(view(&dq, 0, 9, 5), 0, view(&dk, 0, 33, 5), 0, view(&dv, 0, 33, 4), 0, NULL, 0,
+                     vq, vk, vv, vy, vdy, lse, &s, scratch);
     for (int out = 0; out < 3; out++) {
         struct grid eq = grid_poisoned(type, 18, 10, gap), ek = grid_poisoned(type, 66, 10, gap);
         struct grid ev = grid_poisoned(type, 66, 8, gap);
-        kernel_sdpa_grad(
-            out == 0 ? none : view(&eq, 0, 9, 5), 0, out == 1 ? none : view(&ek, 0, 33, 5), 0,
-            out == 2 ? none : view(&ev, 0, 33, 4), 0, vq, vk, vv, vy, vdy, lse, &s, scratch);
+        kernel_sdpa_grad(out == 0 ? none : view(&eq, 0, 9, 5), 0,
+                         out == 1 ? none : view(&ek, 0, 33, 5), 0,
+                         out == 2 ? none : view(&ev, 0, 33, 4), 0, NULL, 0, vq, vk, vv, vy, vdy,
+                         lse, &s, scratch);
         const struct grid *got[] = {&eq, &ek, &ev}, *want[] = {&dq, &dk, &dv};
         for (int which = 0; which < 3; which++) {
             for (size_t i = 0; i < got[which]->rows * got[which]->cols; i++) {
@@ -266,13 +372,13 @@ static void check_alias(enum type type, size_t gap)
     struct heads vx = view(&x, 0, 190, 6), vdx = view(&dx, 0, 190, 6);
     struct heads vy = view(&y, 0, 190, 6), vdy = view(&dy, 0, 190, 6);
     kernel_sdpa(vy, lse, vx, vx, vx, &s, scratch);
-    kernel_sdpa_grad(vdx, 0, vdx, 1, vdx, 1, vx, vx, vx, vy, vdy, lse, &s, scratch);
+    kernel_sdpa_grad(vdx, 0, vdx, 1, vdx, 1, NULL, 0, vx, vx, vx, vy, vdy, lse, &s, scratch);
 
     struct grid apart[3];
     for (int i = 0; i < 3; i++)
         apart[i] = grid_poisoned(type, rows, cols, gap);
     kernel_sdpa_grad(view(&apart[0], 0, 190, 6), 0, view(&apart[1], 0, 190, 6), 0,
-                     view(&apart[2], 0, 190, 6), 0, vx, vx, vx, vy, vdy, lse, &s, scratch);
+                     view(&apart[2], 0, 190, 6), 0, NULL, 0, vx, vx, vx, vy, vdy, lse, &s, scratch);
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < cols; c++)
             for (int i = 0; i < 3; i++)

@@ -106,6 +106,35 @@ TEST(noise__is_a_function_of_name_step_and_sample_alone)
     }
 }
 
+/* Samples (2, 3, 5): two windows an image. */
+static struct tensor *dropout_in_windows(struct graph *g, struct tensor *x, double p)
+{
+    x = graph_reshape(g, x, SHAPE(2 * x->shape.dim[0], 3, 5));
+    return graph_reshape(g, op_dropout(g, x, p), SHAPE(x->shape.dim[0] / 2, 6, 5));
+}
+
+TEST(dropout__draws_for_windows_of_an_image_what_slices_do_not_change)
+{
+    struct rig r[2];
+    real *y[2];
+    for (int i = 0; i < 2; i++) {
+        rig_begin(&r[i], i ? 7 : 64, true);
+        struct tensor *x = graph_input(r[i].graph, "x", TYPE_REAL, SHAPE(i ? 7 : 64, 6, 5), true);
+        rig_ready(&r[i], dropout_in_windows(r[i].graph, x, 0.5), 64);
+        for (size_t k = 0; k < r[i].count[0]; k++)
+            r[i].x[0][k] = 1;
+        y[i] = run_noise(&r[i], 3, 10);
+    }
+    CHECK(memcmp(y[0], y[1], 64 * 30 * sizeof **y) == 0);
+    int same = 0;
+    for (int b = 0; b < 64; b++) /* no window has another's numbers */
+        for (int k = 0; k < 15; k++)
+            same += y[0][30 * b + k] == y[0][30 * b + 15 + k];
+    CHECK_NEAR(same, 480, 4 * sqrt(240));
+    rig_end(&r[0]);
+    rig_end(&r[1]);
+}
+
 /* A column of samples, and a column of elements, are no copies of one another. */
 TEST(dropout__draws_samples_and_elements_apart)
 {

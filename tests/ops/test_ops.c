@@ -229,6 +229,37 @@ static void wrong_heads(struct graph *g)
     op_sdpa(g, x, input(g, SHAPE(2, 1, 3, 4)), x, 1);
 }
 
+static void with_terms(struct graph *g, struct tensor *bias, const struct token_regions *regions)
+{
+    struct tensor *x = input(g, SHAPE(2, 2, 3, 4));
+    op_sdpa_terms(g, x, x, x, 1, &(struct sdpa_terms){.bias = bias, .regions = regions});
+}
+
+static void wrong_score_bias(struct graph *g)
+{
+    with_terms(g, param(g, "bias", SHAPE(2, 3, 4)), NULL);
+}
+
+static void wrong_bias_heads(struct graph *g)
+{
+    with_terms(g, param(g, "bias", SHAPE(1, 3, 3)), NULL);
+}
+
+static void wrong_windows(struct graph *g)
+{
+    with_terms(g, NULL, &(struct token_regions){3, 3, (const unsigned char *)"abcabcabc"});
+}
+
+static void wrong_region_tokens(struct graph *g)
+{
+    with_terms(g, NULL, &(struct token_regions){1, 4, (const unsigned char *)"abcd"});
+}
+
+static void no_windows(struct graph *g)
+{
+    with_terms(g, NULL, &(struct token_regions){0, 3, (const unsigned char *)""});
+}
+
 static void wrong_token_mix(struct graph *g)
 {
     op_token_mix(g, input(g, SHAPE(2, 3, 4)), param(g, "w", SHAPE(4, 4)), NULL);
@@ -276,6 +307,11 @@ static const struct wrong {
     {"scale_cols", "(2, 3, 4)", wrong_scale_cols},
     {"sdpa", "(2, 2, 6, 4)", wrong_sdpa},
     {"sdpa", "(2, 1, 3, 4)", wrong_heads},
+    {"sdpa", "(2, 3, 4)", wrong_score_bias},
+    {"sdpa", "(1, 3, 3)", wrong_bias_heads},
+    {"sdpa", "3 windows of 3 tokens", wrong_windows},
+    {"sdpa", "1 windows of 4 tokens", wrong_region_tokens},
+    {"sdpa", "0 windows of 3 tokens", no_windows},
     {"token_mix", "(4, 4)", wrong_token_mix},
     {"token_mix", "(3, 3, 3)", wrong_token_heads},
     {"dropout", "(4)", wrong_dropout},

@@ -1,4 +1,4 @@
-/* test_sdpa.c - fused attention against softmax(scale q k^T) v written as products. */
+/* test_sdpa.c - fused attention against softmax(scale q k^T + bias) v written as products. */
 #include "pair.h"
 
 static const double scale = 0.6;
@@ -106,6 +106,140 @@ TEST(sdpa__is_the_softmax_of_products)
         check_pair(cases[i].record);
     }
 }
+
+/* --- with more terms ----------------------------------------------------------------------------
+ */
+
+enum { IMAGES = 2, WINDOWS = 2, HEADS = 3, TOKENS = 6 };
+
+static const unsigned char region[WINDOWS * TOKENS] = {5, 5, 5, 5, 5, 5, 0, 1, 0, 2, 1, 0};
+static const struct token_regions regions = {WINDOWS, TOKENS, region};
+
+/* What regions add to the scores of an image. */
+static const real *region_table(void)
+{
+    static real table[WINDOWS * HEADS * TOKENS * TOKENS];
+    real *to = table;
+    for (int w = 0; w < WINDOWS; w++)
+        for (int h = 0; h < HEADS; h++)
+            for (int i = 0; i < TOKENS; i++)
+                for (int j = 0; j < TOKENS; j++) {
+                    const unsigned char *own = region + w * TOKENS;
+                    *to++ = own[i] == own[j] ? 0 : (real)-INFINITY;
+                }
+    return table;
+}
+
+/* Heads of the windows of all images. */
+static struct tensor *window_heads(struct graph *g, const char *name, int d)
+{
+    int count = WINDOWS * HEADS * TOKENS * d;
+    struct tensor *x = graph_input(g, name, TYPE_REAL, SHAPE(IMAGES, count), true);
+    return graph_reshape(g, x, SHAPE(IMAGES * WINDOWS, HEADS, TOKENS, d));
+}
+
+static struct tensor *merge_windows(struct graph *g, struct tensor *y)
+{
+    y = op_merge_heads(g, y);
+    return graph_reshape(g, y, SHAPE(IMAGES, WINDOWS * TOKENS, tensor_cols(y)));
+}
+
+static struct tensor *with_terms(struct graph *g, bool composed, struct tensor *bias, bool apart,
+                                 double dropout)
+{
+    struct tensor *q = window_heads(g, "q", 4), *k = window_heads(g, "k", 4);
+    struct tensor *v = window_heads(g, "v", 5);
+    if (!composed) {
+        struct sdpa_terms terms = {bias, apart ? &regions : NULL, dropout};
+        return merge_windows(g, op_sdpa_terms(g, q, k, v, scale, &terms));
+    }
+    struct tensor *s = op_scale(g, op_matmul_nt(g, q, k), scale);
+    if (bias)
+        s = op_add_rows(g, graph_reshape(g, s, SHAPE(IMAGES * WINDOWS, HEADS * TOKENS, TOKENS)),
+                        graph_reshape(g, bias, SHAPE(1, HEADS * TOKENS, TOKENS)));
+    if (apart)
+        s = op_add_table(g, graph_reshape(g, s, SHAPE(IMAGES, WINDOWS * HEADS * TOKENS, TOKENS)),
+                         region_table());
+    s = graph_reshape(g, s, SHAPE(IMAGES * WINDOWS, HEADS, TOKENS, TOKENS));
+    return merge_windows(g, op_matmul(g, op_dropout(g, op_softmax(g, s), dropout), v));
+}
+
+static struct tensor *bias_param(struct graph *g)
+{
+    return graph_param(g, "bias", SHAPE(HEADS, TOKENS, TOKENS), INIT_NORMAL(1));
+}
+
+static struct tensor *biased(struct graph *g, bool composed)
+{
+    return with_terms(g, composed, bias_param(g), false, 0);
+}
+
+static struct tensor *in_regions(struct graph *g, bool composed)
+{
+    return with_terms(g, composed, NULL, true, 0);
+}
+
+static struct tensor *with_dropout(struct graph *g, bool composed)
+{
+    return with_terms(g, composed, NULL, false, 0.3);
+}
+
+static struct tensor *with_everything(struct graph *g, bool composed)
+{
+    return with_terms(g, composed, bias_param(g), true, 0.3);
+}
+
+TEST(sdpa_terms__are_added_multiplied_and_dropped)
+{
+    pair_record *const cases[] = {biased, in_regions, with_dropout, with_everything};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        test_about("case %zu", i);
+        check_pair(cases[i]);
+        check_noisy_pair(cases[i]);
+    }
+}
+
+/* A bias that is no parameter: the first and the second writer of its gradient. */
+static struct tensor *computed_bias(struct graph *g, bool twice)
+{
+    struct tensor *bias = bias_param(g);
+    bias = op_multiply(g, bias, bias);
+    struct tensor *other = twice ? bias : op_scale(g, bias, 1);
+    struct tensor *q = window_heads(g, "q", 4), *k = window_heads(g, "k", 4);
+    struct sdpa_terms one = {.bias = bias}, two = {.bias = other};
+    struct tensor *y = op_sdpa_terms(g, q, k, k, scale, &one);
+    return merge_windows(g, op_sdpa_terms(g, y, q, k, scale, &two));
+}
+
+TEST(sdpa_terms__adds_to_the_gradient_of_a_bias)
+{
+    check_pair(computed_bias);
+}
+
+/* Dropout is active in training alone, and weights need no bias to be there. */
+TEST(sdpa_terms__of_nothing_are_the_plain_op)
+{
+    struct rig a, b;
+    real *y[2];
+    for (int i = 0; i < 2; i++) {
+        struct rig *r = i ? &b : &a;
+        struct sdpa_terms terms = {.dropout = 0.5};
+        rig_begin(r, IMAGES, false);
+        struct tensor *q = window_heads(r->graph, "q", 4), *y_heads;
+        y_heads =
+            i ? op_sdpa_terms(r->graph, q, q, q, scale, &terms) : op_sdpa(r->graph, q, q, q, scale);
+        rig_ready(r, merge_windows(r->graph, y_heads), 4);
+        rig_run(r);
+        y[i] = r->y;
+    }
+    CHECK(memcmp(y[0], y[1], a.y_count * sizeof **y) == 0);
+    CHECK(memcmp(a.dx[0], b.dx[0], a.count[0] * sizeof **y) == 0);
+    rig_end(&a);
+    rig_end(&b);
+}
+
+/* --- what attention is --------------------------------------------------------------------------
+ */
 
 /* One head, q, k, v apart; the caller fills them. */
 static void begin_plain(struct rig *r)
