@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/block.h"
+
 void params_init(struct params *p)
 {
     memset(p, 0, sizeof *p);
@@ -49,6 +51,7 @@ struct param *params_add(struct params *p, const char *name, struct shape shape,
     param->init = init;
     param->flags = flags;
     param->count = shape_count(&shape);
+    param->number = p->count;
     p->list[p->count++] = param;
     return param;
 }
@@ -58,13 +61,11 @@ static bool is_trained(const struct param *param)
     return !(param->flags & (PARAM_FROZEN | PARAM_BUFFER));
 }
 
-/* Zeroed, aligned to cache lines. */
-static real *block_create(size_t count)
+static real *zeroed(size_t count)
 {
-    size_t bytes = (count * sizeof(real) + 63) / 64 * 64;
-    real *block = aligned_alloc(64, bytes ? bytes : 64);
+    real *block = block_create(count * sizeof *block);
     if (block)
-        memset(block, 0, bytes);
+        memset(block, 0, count * sizeof *block);
     return block;
 }
 
@@ -151,17 +152,17 @@ enum status params_allocate(struct params *p, uint64_t seed, int lanes, int mome
 {
     lay_out(p);
     p->lanes = lanes;
-    p->values = block_create(p->total);
+    p->values = zeroed(p->total);
     if (!p->values)
         return error_memory(err, p->total * sizeof(real));
-    if (lanes && !(p->grads = block_create((size_t)lanes * p->trained)))
+    if (lanes && !(p->grads = zeroed((size_t)lanes * p->trained)))
         return error_memory(err, (size_t)lanes * p->trained * sizeof(real));
     lay_out_packed(p);
     size_t packed = params_packed_bytes(p);
-    if (packed && !(p->packed = aligned_alloc(64, packed)))
+    if (packed && !(p->packed = block_create(packed)))
         return error_memory(err, packed);
     for (int i = 0; i < moments; i++)
-        if (!(p->moments[i] = block_create(p->trained)))
+        if (!(p->moments[i] = zeroed(p->trained)))
             return error_memory(err, p->trained * sizeof(real));
     for (int i = 0; i < p->count; i++) {
         p->list[i]->value = p->values + p->list[i]->at;
@@ -170,7 +171,7 @@ enum status params_allocate(struct params *p, uint64_t seed, int lanes, int mome
             return status;
     }
     if (average) {
-        if (!(p->average = block_create(p->total)))
+        if (!(p->average = zeroed(p->total)))
             return error_memory(err, p->total * sizeof(real));
         memcpy(p->average, p->values, p->total * sizeof(real));
     }

@@ -48,6 +48,7 @@ struct param {
     unsigned flags;
     struct init init;
     size_t count;
+    int number;  /* place in the list */
     size_t at;   /* of its first element in every block of params */
     bool packed; /* a bf16 graph multiplies by it: kept as packed copies too */
     size_t packed_at[2]; /* of these copies in params->packed: W^T and W */

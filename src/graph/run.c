@@ -1,13 +1,12 @@
 /* run.c - binding a thread's nodes to a slice, and the two loops over nodes. */
-#define _DEFAULT_SOURCE /* madvise */
 #include "graph/run.h"
 
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
+#include "base/block.h"
 #include "base/timer.h"
 #include "kernels/finite.h"
 #include "kernels/kernels.h"
@@ -19,6 +18,7 @@ struct worker {
     unsigned char *block;
     void *staging[GRAPH_MAX_INPUTS]; /* inputs of a slice that the batch fills only in part */
     real *seed_staging;
+    bool *is_set;    /* one a parameter: its gradient in this lane is this step's */
     struct run run;
     char *bad; /* where the first non-finite value is noted, NULL while nobody asks */
     struct profile *profile; /* NULL while nobody asks */
@@ -71,18 +71,6 @@ static size_t sample_bytes(const struct tensor *t)
     return tensor_count(t) / (size_t)t->shape.dim[0] * type_size(t->type);
 }
 
-/* Block of a large size on huge pages where the system has them. */
-static unsigned char *block_create(size_t bytes)
-{
-    size_t huge = (size_t)2 << 20;
-    size_t align = bytes >= huge ? huge : 64;
-    size_t padded = (bytes + align) / align * align;
-    unsigned char *block = aligned_alloc(align, padded);
-    if (block && align == huge)
-        (void)madvise(block, padded, MADV_HUGEPAGE);
-    return block;
-}
-
 static enum status worker_create(struct worker *w, const struct graph *g, struct error *err)
 {
     if (!worker_copy_nodes(w, g))
@@ -94,6 +82,8 @@ static enum status worker_create(struct worker *w, const struct graph *g, struct
         if (!(w->staging[i] = calloc(1, bytes)))
             return error_memory(err, bytes);
     }
+    if (!(w->is_set = calloc((size_t)g->params->count + 1, sizeof *w->is_set)))
+        return error_memory(err, (size_t)g->params->count);
     if (g->loss) {
         w->seed_staging = calloc(tensor_count(g->loss), sizeof(real));
         if (!w->seed_staging)
@@ -138,6 +128,7 @@ void runner_destroy(struct runner *r)
         for (int k = 0; k < GRAPH_MAX_INPUTS; k++)
             free(w->staging[k]);
         free(w->seed_staging);
+        free(w->is_set);
     }
     if (r)
         free(r->worker);
@@ -240,14 +231,24 @@ static void node_forward(struct worker *w, const struct node *n)
         note_bad(w, n, "output of", n->op->name);
 }
 
-static void node_backward(struct worker *w, const struct node *n)
+/* Zeroes what backward adds to. A lane's gradient of a parameter is zeroed by its first writer, which
+ * then finds it in cache. */
+static void clear_grads(struct worker *w, const struct node *n)
 {
     for (int k = 0; k < n->inputs; k++) {
-        if (n->clear[k]) {
-            const struct tensor *root = n->in[k]->root;
-            memset(root->grad, 0, tensor_count(root) * type_size(root->type));
-        }
+        const struct tensor *root = n->in[k] ? n->in[k]->root : NULL;
+        bool *is_set = root && root->param ? &w->is_set[root->param->number] : NULL;
+        if (!root || !root->grad || !(is_set ? !*is_set : n->clear[k]))
+            continue;
+        memset(root->grad, 0, tensor_count(root) * type_size(root->type));
+        if (is_set)
+            *is_set = true;
     }
+}
+
+static void node_backward(struct worker *w, const struct node *n)
+{
+    clear_grads(w, n);
     n->op->backward(n);
     for (int k = 0; k < n->inputs && w->bad && !w->bad[0]; k++) {
         const struct tensor *t = n->in[k];
@@ -343,13 +344,16 @@ static void lane_run(struct worker *w, const struct graph *g, const struct feed 
                      int lanes, int slices)
 {
     const struct params *p = g->params;
-    if (feed->seed && !feed->keep_grads)
-        memset(p->grads + (size_t)lane * p->trained, 0, p->trained * sizeof(real));
+    memset(w->is_set, feed->keep_grads, (size_t)p->count * sizeof *w->is_set);
     int last = (int)((long long)(lane + 1) * slices / lanes);
     for (int i = (int)((long long)lane * slices / lanes); i < last; i++) {
         struct slice s = slice_at(g, feed, i, lane);
         slice_run(w, g, feed, &s);
     }
+    for (int i = 0; i < p->count && feed->seed; i++)
+        if (p->list[i]->at < p->trained && !w->is_set[i])
+            memset(p->grads + (size_t)lane * p->trained + p->list[i]->at, 0,
+                   p->list[i]->count * sizeof(real));
 }
 
 void runner_run(struct runner *r, const struct feed *feed)
