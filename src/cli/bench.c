@@ -92,6 +92,16 @@ static void put_passes(struct json *j, const char *key, const double values[PASS
     json_end(j);
 }
 
+/* Fills and ends the object that is open. */
+static void put_op(struct json *j, const struct bench_op *op)
+{
+    json_int(j, "nodes", op->nodes);
+    put_passes(j, "seconds", op->seconds);
+    put_passes(j, "flops", op->flops);
+    put_passes(j, "bytes", op->bytes);
+    json_end(j);
+}
+
 static void profile_json(struct json *j, const struct bench *b)
 {
     json_object(j, "profile");
@@ -103,13 +113,11 @@ static void profile_json(struct json *j, const struct bench *b)
     for (int i = 0; i < b->op_count; i++) {
         json_object(j, NULL);
         json_string(j, "op", b->ops[i].name);
-        json_int(j, "nodes", b->ops[i].nodes);
-        put_passes(j, "seconds", b->ops[i].seconds);
-        put_passes(j, "flops", b->ops[i].flops);
-        put_passes(j, "bytes", b->ops[i].bytes);
-        json_end(j);
+        put_op(j, &b->ops[i]);
     }
     json_end(j);
+    json_object(j, "mixing");
+    put_op(j, &b->mixing);
     json_end(j);
 }
 
@@ -129,6 +137,7 @@ static enum status bench_json(const struct bench *b, const struct bench_options 
     json_end(j);
     json_number(j, "gflops_per_sec", 1e-9 * b->flops / b->step.median);
     json_int(j, "peak_rss_bytes", b->peak_rss_bytes);
+    json_number(j, "block_bytes", b->block_bytes);
     json_int(j, "steps", b->steps);
     json_int(j, "slice", b->slice);
     json_int(j, "lanes", b->lanes);
@@ -155,24 +164,29 @@ static void put_row(const char *name, int nodes, double seconds, double step, do
            100 * seconds / step, rate, traffic);
 }
 
+static void put_op_rows(const char *name, const struct bench_op *op, const struct bench *b,
+                        const struct bench_options *o)
+{
+    put_row(name, op->nodes, op->seconds[PASS_FORWARD], b->step.mean, op->flops[PASS_FORWARD],
+            op->bytes[PASS_FORWARD]);
+    if (o->mode == NETWORK_TRAIN)
+        put_row("  backward", 0, op->seconds[PASS_BACKWARD], b->step.mean,
+                op->flops[PASS_BACKWARD], op->bytes[PASS_BACKWARD]);
+}
+
 static void profile_text(const struct bench *b, const struct bench_options *o)
 {
     printf("\n%-24s %5s %13s %7s %14s %12s\n", "op", "nodes", "a step", "share", "", "");
-    for (int i = 0; i < b->op_count; i++) {
-        const struct bench_op *op = &b->ops[i];
-        char name[64];
-        put_row(op->name, op->nodes, op->seconds[PASS_FORWARD], b->step.mean,
-                op->flops[PASS_FORWARD], op->bytes[PASS_FORWARD]);
-        if (o->mode == NETWORK_INFER)
-            continue;
-        snprintf(name, sizeof name, "  backward");
-        put_row(name, 0, op->seconds[PASS_BACKWARD], b->step.mean, op->flops[PASS_BACKWARD],
-                op->bytes[PASS_BACKWARD]);
-    }
+    for (int i = 0; i < b->op_count; i++)
+        put_op_rows(b->ops[i].name, &b->ops[i], b, o);
     if (o->mode == NETWORK_TRAIN)
         put_row("update", 0, b->update_seconds, b->step.mean, 0, b->update_bytes);
     put_row("binding and waiting", 0, b->rest_seconds, b->step.mean, 0, 0);
     put_row("step (mean)", 0, b->step.mean, b->step.mean, b->flops, 0);
+    if (b->mixing.nodes) {
+        printf("\nof it attention, without its linear projections\n");
+        put_op_rows("mixing", &b->mixing, b, o);
+    }
 }
 
 static void bench_text(const struct bench *b, const struct bench_options *o)
@@ -184,7 +198,8 @@ static void bench_text(const struct bench *b, const struct bench_options *o)
            1e3 * b->step.p10, 1e3 * b->step.p90, b->steps);
     printf("products    %sFLOP/s (%d x MACs an image)\n",
            output_amount(a, b->flops / b->step.median), o->mode == NETWORK_TRAIN ? 6 : 2);
-    printf("memory      %sB at most resident\n", output_amount(a, (double)b->peak_rss_bytes));
+    printf("memory      %sB at most resident", output_amount(a, (double)b->peak_rss_bytes));
+    printf(", step blocks of %sB\n", output_amount(a, b->block_bytes));
     printf("slices      of %d image%s", b->slice, b->slice > 1 ? "s" : "");
     if (b->lanes)
         printf(", %d lane%s", b->lanes, b->lanes > 1 ? "s" : "");

@@ -110,6 +110,18 @@ static bool l2_is_hidden(void)
 #endif
 }
 
+static bool is_openblas(void)
+{
+    return openblas_get_config && openblas_get_corename && openblas_get_parallel;
+}
+
+/* A build without threads may keep its buffers in one place for all callers: whether it locks them
+ * cannot be asked. */
+static bool is_unsafe(void)
+{
+    return is_openblas() && !openblas_get_parallel();
+}
+
 /* Set once, before the threads start. */
 static bool behind;
 
@@ -117,12 +129,12 @@ void blas_init(void)
 {
     if (openblas_set_num_threads)
         openblas_set_num_threads(1);
-    enum strength has = openblas_get_corename ? core_strength(openblas_get_corename()) : UNKNOWN;
+    enum strength has = is_openblas() ? core_strength(openblas_get_corename()) : UNKNOWN;
     const char *isa = kernels_isa();
-    behind = has != UNKNOWN && cpu_strength() != UNKNOWN &&
-             has < (!strcmp(isa, "portable") ? SSE
-                    : !strcmp(isa, "avx2") ? AVX2
-                                           : AVX512);
+    enum strength ours = !strcmp(isa, "portable") ? SSE : !strcmp(isa, "avx2") ? AVX2 : AVX512;
+    bool slower = has != UNKNOWN && cpu_strength() != UNKNOWN && has < ours;
+    bool stranger = !is_openblas() && ours > SSE;
+    behind = slower || stranger || is_unsafe();
 }
 
 bool blas_is_behind(void)
@@ -144,7 +156,7 @@ bool blas_gemm(struct vec c, int beta, double alpha, enum trans ta, struct vec a
 const char *kernels_blas(void)
 {
     static char text[96];
-    if (!openblas_get_config || !openblas_get_corename)
+    if (!is_openblas())
         return "a BLAS that is not OpenBLAS";
     char config[64];
     snprintf(config, sizeof config, "%s", openblas_get_config());
@@ -159,10 +171,13 @@ const char *kernels_blas(void)
 const char *kernels_blas_note(void)
 {
     static char text[256];
-    if (!openblas_get_corename || !openblas_get_parallel)
-        return "the BLAS is not OpenBLAS: fp32 products may be several times slower, and threads "
-               "of "
-               "its own may disturb ours";
+    if (!is_openblas())
+        return behind ? "the BLAS is not OpenBLAS: our own fp32 products replace it"
+                      : "the BLAS is not OpenBLAS: fp32 products may be several times slower, and "
+                        "threads of its own may disturb ours";
+    if (is_unsafe())
+        return "OpenBLAS was built without threads, and may not be called from several: our own "
+               "fp32 products replace it";
     const char *core = openblas_get_corename();
     enum strength has = core_strength(core), could = cpu_strength();
     if (could != UNKNOWN && has == UNKNOWN) {
@@ -184,10 +199,6 @@ const char *kernels_blas_note(void)
                  behind ? "; our own replace them" : "");
         return text;
     }
-    if (!openblas_get_parallel())
-        return "OpenBLAS was built without threads: with more than one thread results are only "
-               "right "
-               "if that build locks (USE_LOCKING=1)";
     return NULL;
 }
 

@@ -9,7 +9,8 @@
 /* One thread per call: calls come from several threads at once. */
 void blas_init(void);
 
-/* Whether BLAS makes less of this CPU than the kernels chosen here, or is not there. */
+/* Whether BLAS makes less of this CPU than the kernels chosen here, is not OpenBLAS while there are
+ * any, may not be called from several threads, or is not there. */
 bool blas_is_behind(void);
 
 /* c = beta c + alpha op(a) op(b), all of them real, none of the sizes 0. False where there is no

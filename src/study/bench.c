@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "base/timer.h"
+#include "study/info.h"
 #include "study/statistics.h"
 #include "train/checkpoint.h"
 #include "train/step.h"
@@ -91,6 +92,13 @@ static const struct graph *graph_of(const struct session *s)
     return s->options->mode == NETWORK_TRAIN ? s->network->train : s->network->infer;
 }
 
+/* Those that run: where there are fewer slices or lanes, no more can be of use. */
+static int threads_of(const struct session *s)
+{
+    const struct network *n = s->network;
+    return s->options->mode == NETWORK_TRAIN ? n->train_threads : n->infer_threads;
+}
+
 static enum status session_create(struct session *s, struct error *err)
 {
     const struct bench_options *o = s->options;
@@ -139,6 +147,16 @@ static struct bench_op *op_entry(struct bench *b, const char *name)
     return &b->ops[b->op_count++];
 }
 
+static void add_node(struct bench_op *op, const struct bench_op *node)
+{
+    op->nodes += node->nodes;
+    for (enum pass pass = PASS_FORWARD; pass < PASSES; pass++) {
+        op->seconds[pass] += node->seconds[pass];
+        op->flops[pass] += node->flops[pass];
+        op->bytes[pass] += node->bytes[pass];
+    }
+}
+
 static int slower_first(const void *a, const void *b)
 {
     const struct bench_op *x = a, *y = b;
@@ -166,17 +184,18 @@ static enum status add_up(struct bench *b, const struct session *s, struct error
         return error_memory(err, ((size_t)g->node_count + 1) * sizeof *b->ops);
     for (int i = 0; i < g->node_count; i++) {
         const struct node *n = g->nodes[i];
-        struct bench_op *op = op_entry(b, n->op->name);
+        struct bench_op node = {.nodes = 1};
         double macs = node_macs(n);
-        op->nodes++;
         for (enum pass pass = PASS_FORWARD; pass < PASSES; pass++) {
             bool runs = pass == PASS_FORWARD || n->runs_backward;
-            double seconds = profile_seconds(s->profile, i, pass) / (steps * s->network->threads);
-            op->seconds[pass] += seconds;
-            op->bytes[pass] += slices * node_bytes(n, pass);
-            op->flops[pass] += runs ? slices * macs * (pass == PASS_FORWARD ? 2 : 4) : 0;
-            sum += seconds;
+            node.seconds[pass] = profile_seconds(s->profile, i, pass) / (steps * threads_of(s));
+            node.bytes[pass] = slices * node_bytes(n, pass);
+            node.flops[pass] = runs ? slices * macs * (pass == PASS_FORWARD ? 2 : 4) : 0;
+            sum += node.seconds[pass];
         }
+        add_node(op_entry(b, n->op->name), &node);
+        if (info_is_mixing(n))
+            add_node(&b->mixing, &node);
     }
     qsort(b->ops, (size_t)b->op_count, sizeof *b->ops, slower_first);
     if (s->options->mode == NETWORK_TRAIN) {
@@ -224,6 +243,7 @@ static enum status measure(struct bench *b, struct session *s, double *times, st
     b->params = params_counted(&n->params);
     b->macs = n->macs;
     b->flops = (o->mode == NETWORK_TRAIN ? 6 : 2) * n->macs * o->batch;
+    b->block_bytes = (double)graph_of(s)->block_bytes * threads_of(s);
     b->peak_rss_bytes = timer_peak_rss_bytes();
     summarize(b, times);
     return s->profile ? add_up(b, s, err) : OK;

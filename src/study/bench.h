@@ -33,10 +33,12 @@ struct bench {
         double median, p10, p90, best, mean; /* seconds */
     } step;
     long long peak_rss_bytes;
+    double block_bytes; /* step blocks of all threads */
 
     /* With a profile; the slowest op comes first. A step is ops, update and rest. */
     struct bench_op *ops;
     int op_count;
+    struct bench_op mixing; /* those of attention, without its linear projections */
     double update_seconds; /* mean: sum of the lanes, clipping, optimizer; 0 without training */
     double update_bytes;   /* that it reads and writes at the least */
     double rest_seconds;   /* mean: binding slices, copying results, waiting for the last thread */

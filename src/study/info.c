@@ -50,6 +50,11 @@ static const char *find_attention(const char *name)
     return NULL;
 }
 
+bool info_is_mixing(const struct node *n)
+{
+    return find_attention(n->scope) && n->op != &linear_op;
+}
+
 static struct info_layer *find_layer(struct info *info, const char *name, size_t length)
 {
     for (int i = 0; i < info->layer_count; i++)
@@ -118,7 +123,7 @@ static enum status add_up(struct info *info, const struct graph *g, struct error
         info->macs += macs;
         if (find_attention(n->scope))
             info->macs_attention += macs;
-        if (find_attention(n->scope) && n->op != &linear_op) /* these are projections */
+        if (info_is_mixing(n))
             info->macs_attention_core += macs;
         info->copies += n->op == &copy_op;
     }

@@ -37,4 +37,7 @@ MUST_USE enum status info_create(struct info *info, const struct experiment *x, 
                                  struct error *err);
 void info_free(struct info *info);
 
+/* Whether the node belongs to a mixer (a scope "attn") and is none of its linear projections. */
+bool info_is_mixing(const struct node *n);
+
 #endif

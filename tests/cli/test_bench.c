@@ -56,6 +56,7 @@ TEST(bench__profile_lists_ops_with_their_rates)
     CHECK_CONTAINS(s.out, "\nupdate ");
     CHECK_CONTAINS(s.out, "FLOP/s");
     CHECK_CONTAINS(s.out, "B/s");
+    CHECK_CONTAINS(s.out, "\nmixing ");
     s = attnbench("bench %s --seconds 0.05 --profile --mode infer", config);
     CHECK_INT(s.code, 0);
     CHECK(!strstr(s.out, "\n  backward "));
@@ -63,6 +64,7 @@ TEST(bench__profile_lists_ops_with_their_rates)
     s = attnbench("bench %s --seconds 0.05 --profile --json", config);
     CHECK_CONTAINS(s.out, "\"profile\":{\"step_seconds\":");
     CHECK_CONTAINS(s.out, "{\"op\":\"linear\",\"nodes\":");
+    CHECK_CONTAINS(s.out, "\"mixing\":{\"nodes\":");
 }
 
 TEST(bench__ceiling_measures_products_alone)

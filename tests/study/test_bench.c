@@ -42,6 +42,7 @@ TEST(bench_run__counts_six_times_the_macs_in_training)
     CHECK_NEAR(b.flops, 6 * 4 * b.macs, 0);
     CHECK(b.lanes >= 1);
     CHECK(b.peak_rss_bytes > 0);
+    CHECK(b.block_bytes > 0);
     CHECK(!b.ops);
     bench_free(&b);
 }
@@ -80,6 +81,9 @@ TEST(bench_run__profile_holds_all_flops_and_all_time)
 
     const struct bench_op *sdpa = find_op(&b, "sdpa");
     CHECK(sdpa);
+    CHECK_INT(b.mixing.nodes, 2); /* nothing but sdpa is in the mixers beside linear layers */
+    CHECK_NEAR(b.mixing.flops[PASS_FORWARD], sdpa->flops[PASS_FORWARD], 0);
+    CHECK_NEAR(b.mixing.seconds[PASS_BACKWARD], sdpa->seconds[PASS_BACKWARD], 0);
     CHECK_INT(sdpa->nodes, 2);
     CHECK(sdpa->seconds[PASS_FORWARD] > 0);
     CHECK(sdpa->seconds[PASS_BACKWARD] > 0);
