@@ -53,6 +53,11 @@ void kernel_add_rows_grad(real *dp, struct vec dy, size_t rows, size_t cols, siz
 void kernel_scale_rows(struct vec y, int beta, struct vec x, const real *factor, size_t rows,
                        size_t cols, size_t period);
 
+/* y[r + t] = beta y[r + t] + factor[r / period] x[r + from[t]] for r = 0, period, .. and t < period;
+ * factor NULL: 1. rows are whole periods. */
+void kernel_gather_rows(struct vec y, int beta, struct vec x, const int *from, const real *factor,
+                        size_t rows, size_t cols, size_t period);
+
 /* y[r, c] = beta y[r, c] + gamma[c] x[r, c] */
 void kernel_scale_cols(struct vec y, int beta, struct vec x, const real *gamma, size_t rows,
                        size_t cols);

@@ -43,6 +43,12 @@ struct tensor *op_pool(struct graph *g, struct tensor *x, int first, int count);
  * order, each row ordered as a convolution's weight (C, h, w). ERR_SHAPE where they do not divide. */
 struct tensor *op_patchify(struct graph *g, struct tensor *x, int h, int w);
 
+/* The tokens of each sample in another order: y[b, t] = x[b, from[t]].  x: (B, N, C). `from`, which is
+ * copied, holds 0 .. N - 1 in any order; ERR_SHAPE where it does not. Cutting a map into windows, the
+ * cyclic shift, undoing both, and bringing together the tokens that are merged into one (by graph_reshape
+ * afterwards) are such orders. */
+struct tensor *op_permute_tokens(struct graph *g, struct tensor *x, const int *from, int N);
+
 /* x W^T + bias.  x: (.., in)  W: (out, in) or any shape of `out` rows  bias: (out) or NULL.
  * Returns (.., out). */
 struct tensor *op_linear(struct graph *g, struct tensor *x, struct tensor *W, struct tensor *bias);
@@ -63,6 +69,12 @@ struct tensor *op_matmul_nt(struct graph *g, struct tensor *a, struct tensor *b)
  * Hosseini and Hosseini, arXiv:2403.01643, eq. 22. */
 struct tensor *op_token_mix(struct graph *g, struct tensor *x, struct tensor *W,
                             struct tensor *bias);
+
+/* Bias of the scores of a window h x w from the tokens' relative positions, for every head:
+ * y[a, i, j] = table[(yi - yj + h - 1)(2 w - 1) + xi - xj + w - 1, a], tokens in raster order.
+ * table: ((2 h - 1)(2 w - 1), H), a parameter  window: {h, w}. Returns (H, N, N), N = h w, real, the same
+ * for all samples. Liu et al., arXiv:2103.14030, eq. 4. */
+struct tensor *op_relative_bias(struct graph *g, struct tensor *table, const int window[2]);
 
 /* Layer normalisation over the last axis.  x: (.., D)  weight, bias: (D). arXiv:1607.06450 */
 struct tensor *op_layer_norm(struct graph *g, struct tensor *x, struct tensor *weight,

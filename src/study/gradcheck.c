@@ -45,6 +45,7 @@ struct check {
     struct feed feed;
     real *projection, *y; /* (outputs) */
     size_t outputs;
+    int first_axis;       /* of y */
     struct leaf *leaves;
     int leaf_count;
 };
@@ -115,6 +116,7 @@ static bool record(struct check *c, gradcheck_build *build, const void *context,
     if (graph_plan(c->g, &err))
         fail(c, "%s", err.text);
     c->outputs = tensor_count(y);
+    c->first_axis = y->shape.dim[0];
     return c->result->passed;
 }
 
@@ -127,16 +129,15 @@ static void forget(struct check *c)
     c->g = NULL;
 }
 
-/* All inputs are samples of one slice, so that their first axes are its size. */
+/* All inputs are samples of one slice, so that their first axes are its size. Where there are only
+ * parameters, the output takes their place. */
 static int slice_size(struct check *c)
 {
     const struct graph *g = c->g;
     for (int i = 1; i < g->input_count; i++)
         if (g->inputs[i]->shape.dim[0] != g->inputs[0]->shape.dim[0])
             fail(c, "first axes of the sample's inputs differ");
-    if (g->input_count == 0)
-        fail(c, "the sample has no input");
-    return g->input_count ? g->inputs[0]->shape.dim[0] : 1;
+    return g->input_count ? g->inputs[0]->shape.dim[0] : c->first_axis;
 }
 
 /* --- leaves

@@ -27,7 +27,7 @@ static void run(struct rig *r, enum type type, record_function *record, const vo
     r->graph->options.type = type;
     struct tensor *y = record(r->graph, what);
     CHECK_OK(r->graph->error.status, r->graph->error);
-    int batch = r->graph->inputs[0]->shape.dim[0];
+    int batch = y->shape.dim[0];
     r->graph->options.batch = batch;
     rig_ready(r, y, batch);
     rig_randomize(r, 1);

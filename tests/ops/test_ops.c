@@ -207,6 +207,26 @@ static void wrong_images(struct graph *g)
     op_patchify(g, input(g, SHAPE(2, 8, 8)), 4, 4);
 }
 
+static void wrong_order(struct graph *g)
+{
+    op_permute_tokens(g, input(g, SHAPE(2, 3, 4)), (const int[]){1, 0}, 2);
+}
+
+static void wrong_token(struct graph *g)
+{
+    op_permute_tokens(g, input(g, SHAPE(2, 3, 4)), (const int[]){1, 0, 3}, 3);
+}
+
+static void wrong_twin(struct graph *g)
+{
+    op_permute_tokens(g, input(g, SHAPE(2, 3, 4)), (const int[]){1, 0, 1}, 3);
+}
+
+static void wrong_bias_table(struct graph *g)
+{
+    op_relative_bias(g, param(g, "table", SHAPE(14, 2)), (const int[]){2, 3});
+}
+
 static void wrong_pool(struct graph *g)
 {
     op_pool(g, input(g, SHAPE(2, 3, 4)), 1, 3);
@@ -303,7 +323,11 @@ static const struct wrong {
     {"merge", "(2, 3, 4)", wrong_merge_heads},
     {"patchify", "(2, 1, 10, 12)", wrong_patchify},
     {"patchify", "(2, 8, 8)", wrong_images},
+    {"permute_tokens", "(2, 3, 4)", wrong_order},
+    {"permute_tokens", "token 2 of 3 is taken from 3", wrong_token},
+    {"permute_tokens", "token 2 of 3 is taken from 1", wrong_twin},
     {"pool", "(2, 3, 4)", wrong_pool},
+    {"relative_bias", "(14, 2)", wrong_bias_table},
     {"scale_cols", "(2, 3, 4)", wrong_scale_cols},
     {"sdpa", "(2, 2, 6, 4)", wrong_sdpa},
     {"sdpa", "(2, 1, 3, 4)", wrong_heads},
