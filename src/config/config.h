@@ -57,7 +57,8 @@ MUST_USE enum status config_defaults(const struct field *fields, void *out, stru
                                      struct error *err);
 
 /* Chooses `kind`, a plain one, with its defaults wherever the struct `options` has a choice among
- * `kinds`; objects inside it are searched too. Adds the number of these choices to *count. */
+ * `kinds`, or a list of them; objects inside it are searched too. Adds the number of these fields to
+ * *count. */
 MUST_USE enum status config_set_choice(const struct field *fields, void *options, kind_list *kinds,
                                        const struct kind *kind, struct arena *memory, int *count,
                                        struct error *err);
@@ -73,7 +74,7 @@ void config_hint_name(struct error *err, const char *name, const char *const *na
 
 /* The options of `fields` as a JSON array [{"name","type","default","min","max","help"}], malloc'd,
  * NULL without memory. Type: int, real, bool, string, path, name, pair, reals, ints, strings,
- * object, choice or "number or name"; min and max are null where there is no bound. "values" lists
+ * object, choice, "choice or list" or "number or name"; min and max are null where there is no bound. "values" lists
  * the names that may be given, "options" the fields of an object. */
 char *config_describe(const struct field *fields);
 

@@ -27,6 +27,7 @@ struct json_value *config_default_value(const struct field *f)
     case FIELD_TYPE_STRING:
     case FIELD_TYPE_PATH:
     case FIELD_TYPE_CHOICE:
+    case FIELD_TYPE_CHOICES:
         return json_new_string(f->text);
     case FIELD_TYPE_REALS:
     case FIELD_TYPE_INTS:
@@ -80,6 +81,20 @@ static enum status set_choice(struct choice *choice, const struct kind *kind,
     return kind->fields ? config_defaults(kind->fields, options, memory, err) : OK;
 }
 
+/* In a list of its own, so that the one that a copied struct shares stays as it is. */
+static enum status set_choices(struct choices *choices, const struct kind *kind,
+                               struct arena *memory, struct error *err)
+{
+    size_t size = (size_t)choices->count * sizeof *choices->at;
+    enum status status = OK;
+    choices->at = arena_alloc(memory, size);
+    if (!choices->at)
+        return error_memory(err, size);
+    for (int i = 0; i < choices->count && !status; i++)
+        status = set_choice(&choices->at[i], kind, memory, err);
+    return status;
+}
+
 enum status config_set_choice(const struct field *fields, void *options, kind_list *kinds,
                               const struct kind *kind, struct arena *memory, int *count,
                               struct error *err)
@@ -89,9 +104,10 @@ enum status config_set_choice(const struct field *fields, void *options, kind_li
         void *at = (char *)options + f->offset;
         if (f->type == FIELD_TYPE_OBJECT)
             status = config_set_choice(f->fields, at, kinds, kind, memory, count, err);
-        if (f->type != FIELD_TYPE_CHOICE || f->kinds != kinds)
+        if (!f->kinds || f->kinds != kinds)
             continue;
-        status = set_choice(at, kind, memory, err);
+        status = f->type == FIELD_TYPE_CHOICES ? set_choices(at, kind, memory, err)
+                                               : set_choice(at, kind, memory, err);
         ++*count;
     }
     return status;
@@ -112,6 +128,7 @@ static const char *const type_names[] = {
     [FIELD_TYPE_OBJECT] = "object",
     [FIELD_TYPE_MAYBE] = "object",
     [FIELD_TYPE_CHOICE] = "choice",
+    [FIELD_TYPE_CHOICES] = "choice or list",
     [FIELD_TYPE_RANGE] = "number or name",
 };
 

@@ -139,6 +139,17 @@ static void search_kinds(struct search *s, const struct field *f, const struct j
     }
 }
 
+/* Each choice of a list. */
+static void search_items(struct search *s, const struct field *f, const struct json_value *list)
+{
+    size_t length = strlen(s->path);
+    int i = 0;
+    for (const struct json_value *v = json_first(list); v && !s->found; v = json_next(v), i++) {
+        snprintf(s->path + length, sizeof s->path - length, ".%d", i);
+        search_kinds(s, f, v);
+    }
+}
+
 static void search_fields(struct search *s, const struct field *fields, const struct json_value *v)
 {
     if (s->level == MAX_LEVELS)
@@ -153,6 +164,8 @@ static void search_fields(struct search *s, const struct field *fields, const st
         const struct json_value *below = v ? json_member(v, f->name) : NULL;
         if (f->fields)
             search_fields(s, f->fields, below);
+        else if (f->kinds && below && json_type(below) == JSON_ARRAY)
+            search_items(s, f, below);
         else if (f->kinds)
             search_kinds(s, f, below);
         if (!s->found)

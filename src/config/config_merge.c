@@ -8,7 +8,7 @@
 #include "config/document.h"
 #include "config/json_scan.h"
 
-/* Keys whose value is an object with a name, or that name alone. */
+/* Keys whose value is an object with a name, or that name alone, or a list of these. */
 static const struct merge_rule {
     const char *key;
     bool restarts; /* other options start afresh where the name changes */
@@ -182,13 +182,18 @@ static enum status setting_document(struct json_value **out, const char *setting
     return OK;
 }
 
-/* Whether a setting chooses a name ("train.optimizer=sgd", "train.optimizer.name=sgd"). */
+/* Whether a setting chooses a name ("train.optimizer=sgd", "train.optimizer.name=sgd",
+ * "model.attention.1.name=super"). */
 static bool chooses(const char *setting)
 {
     char path[CONFIG_PATH_SIZE];
     snprintf(path, sizeof path, "%.*s", (int)strcspn(setting, "="), setting);
     char *last = strrchr(path, '.');
     if (last && strcmp(last, ".name") == 0) {
+        *last = 0;
+        last = strrchr(path, '.');
+    }
+    if (last && last[1] && strspn(last + 1, "0123456789") == strlen(last + 1)) {
         *last = 0;
         last = strrchr(path, '.');
     }

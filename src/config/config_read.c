@@ -198,6 +198,43 @@ out:
     return status;
 }
 
+/* One choice stands for a list of one; the effective config shows it as it was written. */
+static enum status read_choices(struct reader *r, const struct field *f, const struct json_value *v,
+                                void *out, struct json_value **effective)
+{
+    struct choices *to = out;
+    bool list = json_type(v) == JSON_ARRAY;
+    int count = list ? json_count(v) : 1;
+    *to = (struct choices){0};
+    if (count == 0)
+        return reader_fail(r, "is an empty list");
+    to->at = arena_alloc(r->memory, (size_t)count * sizeof *to->at);
+    if (!to->at)
+        return error_memory(r->err, (size_t)count * sizeof *to->at);
+    to->count = count;
+    if (!list)
+        return read_choice(r, f, v, to->at, effective);
+    *effective = json_new(JSON_ARRAY);
+    if (!*effective)
+        return reader_no_memory(r);
+    const struct json_value *item = json_first(v);
+    for (int i = 0; i < count; i++, item = json_next(item)) {
+        size_t length = reader_push_index(r, i);
+        struct json_value *one = NULL;
+        enum status status = read_choice(r, f, item, &to->at[i], &one);
+        if (status) {
+            json_free(one);
+            return status;
+        }
+        if (one)
+            json_set_origin(one, json_origin(item));
+        if (!json_append(*effective, one))
+            return reader_no_memory(r);
+        reader_pop(r, length);
+    }
+    return OK;
+}
+
 static value_reader *const readers[] = {
     [FIELD_TYPE_INT] = config_read_int,
     [FIELD_TYPE_SEED] = config_read_seed,
@@ -213,6 +250,7 @@ static value_reader *const readers[] = {
     [FIELD_TYPE_OBJECT] = read_struct,
     [FIELD_TYPE_MAYBE] = read_maybe,
     [FIELD_TYPE_CHOICE] = read_choice,
+    [FIELD_TYPE_CHOICES] = read_choices,
     [FIELD_TYPE_RANGE] = config_read_range,
 };
 

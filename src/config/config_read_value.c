@@ -19,7 +19,7 @@ size_t reader_push(struct reader *r, const char *step)
     return length;
 }
 
-static size_t push_index(struct reader *r, int i)
+size_t reader_push_index(struct reader *r, int i)
 {
     char step[16];
     snprintf(step, sizeof step, "%d", i);
@@ -254,7 +254,7 @@ enum status config_read_pair(struct reader *r, const struct field *f, const stru
     for (int i = 0; i < 2; i++) {
         size_t length = strlen(r->path);
         if (list)
-            push_index(r, i);
+            reader_push_index(r, i);
         enum status status = read_int(r, f, list_item(v, i), &to[i]);
         if (status)
             return status;
@@ -322,7 +322,7 @@ static enum status read_list(struct reader *r, const struct field *f, const stru
     for (int i = 0; i < n; i++) {
         size_t length = strlen(r->path);
         if (list)
-            push_index(r, i);
+            reader_push_index(r, i);
         enum status status = read(r, f, item, (char *)*at + (size_t)i * size);
         if (status)
             return status;

@@ -26,6 +26,7 @@ enum field_type {
     FIELD_TYPE_OBJECT, /* a struct in place, described by `fields` */
     FIELD_TYPE_MAYBE,  /* pointer to such a struct, or NULL for JSON null */
     FIELD_TYPE_CHOICE, /* struct choice: an object with "name" that selects further keys */
+    FIELD_TYPE_CHOICES,/* struct choices: one choice, or a list of choices */
     FIELD_TYPE_RANGE,  /* struct number_or_name: a number in min..max, or one of `names`, or null */
 };
 
@@ -72,6 +73,12 @@ struct choice {
     void *options;           /* kind->size bytes, filled from kind->fields */
 };
 
+/* One choice for all parts of something, or a list with one for each: count is then its length. */
+struct choices {
+    int count;
+    struct choice *at;
+};
+
 struct field {
     enum field_type type;
     const char *name;
@@ -84,7 +91,7 @@ struct field {
     const char *const *names; /* ENUM, RANGE: NULL-terminated */
     const struct field *fields; /* OBJECT, MAYBE */
     size_t size;                /* MAYBE: bytes of the struct */
-    kind_list *kinds;           /* CHOICE */
+    kind_list *kinds;           /* CHOICE, CHOICES */
     const char *help;
 };
 
@@ -109,6 +116,8 @@ struct field {
     { .type = FIELD_TYPE_MAYBE, .name = #member, .offset = offsetof(T, member), .fields = (table), .size = sizeof(S), .text = (standard), .help = (about) }
 #define FIELD_CHOICE(T, member, list, standard, about) \
     { .type = FIELD_TYPE_CHOICE, .name = #member, .offset = offsetof(T, member), .kinds = (list), .text = (standard), .help = (about) }
+#define FIELD_CHOICES(T, member, list, standard, about) \
+    { .type = FIELD_TYPE_CHOICES, .name = #member, .offset = offsetof(T, member), .kinds = (list), .text = (standard), .help = (about) }
 #define FIELD_REALS(T, member, standard, low, high, about) \
     { .type = FIELD_TYPE_REALS, .name = #member, .offset = offsetof(T, member), .text = (standard), .min = (low), .max = (high), .help = (about) }
 #define FIELD_INTS(T, member, standard, low, high, about) \

@@ -24,6 +24,7 @@ value_reader config_read_int, config_read_seed, config_read_real, config_read_bo
 
 /* Lengthens the path by a step; reader_pop takes what reader_push returned. */
 size_t reader_push(struct reader *r, const char *step);
+size_t reader_push_index(struct reader *r, int i);
 void reader_pop(struct reader *r, size_t length);
 
 /* ERR_INPUT "FILE: json.path: WHAT" for the value that is being read. */
