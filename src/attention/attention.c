@@ -2,6 +2,10 @@
 #include "attention/attention.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "attention/window.h"
+#include "ops/ops.h"
 
 #define ATTENTION(name) extern const struct attn_variant name##_attn;
 #include "attention/variants.def"
@@ -31,11 +35,34 @@ static const struct attn_variant *variant_of(const struct choice *attention)
     return attention->kind->impl;
 }
 
+/* Whether the variant works inside windows that the site has. */
+static bool is_inside(const struct attn_variant *v, const struct attn_site *s)
+{
+    return s->window[0] && v->window == ATTN_INNER;
+}
+
+static struct attn_site whole_map(const struct attn_site *s)
+{
+    struct attn_site whole = *s;
+    for (int axis = 0; axis < 2; axis++)
+        whole.window[axis] = whole.shift[axis] = 0;
+    return whole;
+}
+
 struct tensor *attn_build(struct graph *g, const char *name, const struct choice *attention,
                           const struct attn_site *s, struct tensor *x)
 {
+    const struct attn_variant *v = variant_of(attention);
+    struct tensor *y;
     graph_scope_push(g, "%s", name);
-    struct tensor *y = variant_of(attention)->build(g, attention->options, s, x);
+    if (is_inside(v, s)) {
+        struct attn_site inside = window_site_regions(g, s);
+        y = v->build(g, attention->options, &inside, window_cut(g, s, x));
+        y = window_join(g, s, y);
+    } else {
+        struct attn_site whole = whole_map(s);
+        y = v->build(g, attention->options, &whole, x);
+    }
     graph_trace(g, y);
     graph_scope_pop(g);
     return y;
@@ -45,15 +72,47 @@ enum status attn_check(const struct choice *attention, const struct attn_site *s
                        struct error *err)
 {
     const struct attn_variant *v = variant_of(attention);
-    return v->check ? v->check(attention->options, s, err) : OK;
+    struct attn_site seen = is_inside(v, s) ? window_site(s) : whole_map(s);
+    return v->check ? v->check(attention->options, &seen, err) : OK;
 }
 
 double attn_macs(const struct choice *attention, const struct attn_site *s)
 {
-    return variant_of(attention)->macs(attention->options, s);
+    const struct attn_variant *v = variant_of(attention);
+    if (!is_inside(v, s)) {
+        struct attn_site whole = whole_map(s);
+        return v->macs(attention->options, &whole);
+    }
+    struct attn_site inside = window_site(s);
+    return window_count(s) * v->macs(attention->options, &inside);
 }
 
 double attn_scale(const struct attn_site *s)
 {
     return 1 / sqrt((double)s->D / s->H);
+}
+
+struct tensor *attn_bias(struct graph *g, const struct attn_site *s)
+{
+    if (!s->window[0])
+        return NULL;
+    int entries = (2 * s->window[0] - 1) * (2 * s->window[1] - 1);
+    struct tensor *table = graph_param_flags(g, "relative_position_bias_table",
+                                             SHAPE(entries, s->H), INIT_TRUNCATED(0.02), 0);
+    return op_relative_bias(g, table, s->window);
+}
+
+struct tensor *attn_sdpa(struct graph *g, const struct attn_site *s, struct tensor *q,
+                         struct tensor *k, struct tensor *v)
+{
+    const struct sdpa_terms terms = {.bias = attn_bias(g, s), .regions = s->regions};
+    return op_sdpa_terms(g, q, k, v, attn_scale(s), &terms);
+}
+
+bool attn_owns(const char *name)
+{
+    for (const char *at = name; (at = strstr(at, "attn")); at += 4)
+        if ((at == name || at[-1] == '.') && (at[4] == 0 || at[4] == '.'))
+            return true;
+    return false;
 }

@@ -11,7 +11,7 @@ static struct tensor *efficient_build(struct graph *g, const void *options,
     struct tensor *q;
     nn_heads(g, "q", x, 1, s->H, s->qkv_bias, &q);
     struct tensor *kv = graph_split_heads(g, x, s->H); /* head i: columns i d .. (i + 1) d - 1 */
-    struct tensor *y = op_sdpa(g, q, kv, kv, attn_scale(s));
+    struct tensor *y = attn_sdpa(g, s, q, kv, kv);
     return nn_linear_bias(g, "proj", op_merge_heads(g, y), s->D, s->proj_bias);
 }
 

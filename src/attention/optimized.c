@@ -11,7 +11,7 @@ static struct tensor *optimized_build(struct graph *g, const void *options,
     struct tensor *qk[2];
     nn_heads(g, "qk", x, 2, s->H, s->qkv_bias, qk);
     struct tensor *v = graph_split_heads(g, x, s->H); /* head i: columns i d .. (i + 1) d - 1 */
-    struct tensor *y = op_sdpa(g, qk[0], qk[1], v, attn_scale(s));
+    struct tensor *y = attn_sdpa(g, s, qk[0], qk[1], v);
     return nn_linear_bias(g, "proj", op_merge_heads(g, y), s->D, s->proj_bias);
 }
 

@@ -8,7 +8,7 @@ static struct tensor *standard_build(struct graph *g, const void *options,
 {
     (void)options;
     struct qkv t = nn_qkv(g, "qkv", x, s->H, s->qkv_bias);       /* each (B, H, N, d) */
-    struct tensor *y = op_sdpa(g, t.q, t.k, t.v, attn_scale(s)); /* (B, H, N, d) */
+    struct tensor *y = attn_sdpa(g, s, t.q, t.k, t.v); /* (B, H, N, d) */
     return nn_linear_bias(g, "proj", op_merge_heads(g, y), s->D, s->proj_bias);
 }
 

@@ -48,8 +48,8 @@ static struct tensor *super_build(struct graph *g, const void *options, const st
     v = op_token_mix(g, v, W, bias); /* W^A V: (B, N, D) */
     graph_scope_pop(g);
 
-    y = op_sdpa(g, graph_split_heads(g, q, s->H), graph_split_heads(g, k, s->H),
-                graph_split_heads(g, v, s->H), attn_scale(s));
+    y = attn_sdpa(g, s, graph_split_heads(g, q, s->H), graph_split_heads(g, k, s->H),
+                  graph_split_heads(g, v, s->H));
     return nn_linear_bias(g, "proj", op_merge_heads(g, y), s->D, s->proj_bias);
 }
 

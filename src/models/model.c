@@ -6,6 +6,11 @@
     "\"patch_size\": 16, \"dim\": " #dim ", \"depth\": 12, \"heads\": " #heads                     \
     ", \"mlp_ratio\": 4"
 
+#define SWIN_224(dim, depths, heads)                                                               \
+    "{\"name\": \"swin\", \"image_size\": 224, \"channels\": 3, \"classes\": 1000, "               \
+    "\"patch_size\": 4, \"dim\": " #dim ", \"depths\": " depths ", \"heads\": " heads                \
+    ", \"window_size\": 7, \"mlp_ratio\": 4}"
+
 #define MODEL(name) extern const struct model name##_model;
 #include "models/models.def"
 #undef MODEL

@@ -1,0 +1,368 @@
+/* swin.c - Swin Transformer. Liu et al., "Swin Transformer: Hierarchical Vision Transformer using Shifted
+ * Windows", arXiv:2103.14030; names and sizes of the authors' code. Where a map is not larger than the
+ * window, the window shrinks to it and is not shifted, each axis by itself as in timm. */
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/attention.h"
+#include "models/model.h"
+#include "models/sizes.h"
+#include "nn/nn.h"
+
+static const double norm_eps = 1e-5;
+
+enum { MAX_STAGES = 12, MAX_DIM = 65536 };
+
+struct swin {
+    int image_size[2], channels, classes;
+    int patch_size[2];
+    struct ints dim, depths, heads, window_size;
+    double mlp_ratio;
+    bool qkv_bias, proj_bias;
+    double drop_path, dropout;
+    struct choices attention;
+};
+
+static const struct field swin_fields[] = {
+    FIELD_PAIR(struct swin, image_size, 224, 1, 65536, "height and width of the input in pixels"),
+    FIELD_INT(struct swin, channels, 3, 1, 4, "channels of the input: 1 grey, 3 RGB"),
+    FIELD_INT(struct swin, classes, 1000, 2, 1000000, "number of classes"),
+    FIELD_PAIR(struct swin, patch_size, 4, 1, 65536, "height and width of a patch in pixels"),
+    FIELD_INTS(struct swin, dim, "[96]", 1, MAX_DIM,
+               "width of the first stage, doubled from stage to stage; or a list with one a stage"),
+    FIELD_INTS(struct swin, depths, "[2, 2, 6, 2]", 1, 1000, "blocks of each stage"),
+    FIELD_INTS(struct swin, heads, "[3, 6, 12, 24]", 1, 4096, "attention heads of each stage"),
+    FIELD_INTS(struct swin, window_size, "[7]", 1, 65536,
+               "tokens along a window: a number, [height, width], or with other than two stages a "
+               "list with one a stage; at most the map's"),
+    FIELD_REAL(struct swin, mlp_ratio, 4, 0.001, 64, "hidden width of the MLP over the stage's"),
+    FIELD_BOOL(struct swin, qkv_bias, true, "biases in the projections of q, k, v"),
+    FIELD_BOOL(struct swin, proj_bias, true, "bias in the output projection of attention"),
+    FIELD_REAL(struct swin, drop_path, 0, 0, 0.999,
+               "stochastic depth of the last block, growing linearly over all blocks from 0"),
+    FIELD_REAL(struct swin, dropout, 0, 0, 0.999,
+               "dropout after the patch embedding, attention and both layers of the MLP"),
+    FIELD_CHOICES(struct swin, attention, attn_kinds, "standard",
+                  "the attention variant, or a list with one a stage"),
+    FIELD_END,
+};
+
+/* --- stages ------------------------------------------------------------------------------------- */
+
+struct stage {
+    int number;    /* from 0, as in names; messages count from 1 */
+    int dim, heads, depth;
+    int first;     /* number of its first block among all */
+    int grid[2];   /* rows and columns of its map */
+    int window[2]; /* at most the map's */
+    const struct choice *attention;
+};
+
+/* Tokens along a window as configured. */
+static int swin_window(const struct swin *m, int stage, int axis)
+{
+    const struct ints *w = &m->window_size;
+    return w->count == 2 ? w->at[axis] : w->at[w->count == 1 ? 0 : stage];
+}
+
+static struct stage swin_stage(const struct swin *m, int number)
+{
+    struct stage s = {.number = number, .heads = m->heads.at[number],
+                      .depth = m->depths.at[number]};
+    s.dim = m->dim.count > 1 ? m->dim.at[number] : m->dim.at[0] << number;
+    s.attention = &m->attention.at[m->attention.count > 1 ? number : 0];
+    for (int i = 0; i < number; i++)
+        s.first += m->depths.at[i];
+    for (int axis = 0; axis < 2; axis++) {
+        int wanted = swin_window(m, number, axis);
+        s.grid[axis] = m->image_size[axis] / m->patch_size[axis] >> number;
+        s.window[axis] = wanted < s.grid[axis] ? wanted : s.grid[axis];
+    }
+    return s;
+}
+
+static int swin_blocks(const struct swin *m)
+{
+    int blocks = 0;
+    for (int i = 0; i < m->depths.count; i++)
+        blocks += m->depths.at[i];
+    return blocks;
+}
+
+/* Every second block shifts its windows by half, along axes that have more than one window. */
+static struct attn_site swin_site(const struct swin *m, const struct stage *s, int B, int block)
+{
+    struct attn_site site = {
+        .B = B, .N = s->grid[0] * s->grid[1], .D = s->dim, .H = s->heads,
+        .grid = {s->grid[0], s->grid[1]}, .window = {s->window[0], s->window[1]},
+        .block = s->first + block, .blocks = swin_blocks(m),
+        .qkv_bias = m->qkv_bias, .proj_bias = m->proj_bias,
+    };
+    for (int axis = 0; axis < 2; axis++)
+        site.shift[axis] = block % 2 && s->window[axis] < s->grid[axis] ? s->window[axis] / 2 : 0;
+    return site;
+}
+
+/* --- checks ------------------------------------------------------------------------------------- */
+
+static enum status check_lists(const struct swin *m, struct error *err)
+{
+    int stages = m->depths.count;
+    if (stages < 1 || stages > MAX_STAGES)
+        return error_set(err, ERR_INPUT, "depths: %d stages, expected 1 to %d (a list with the "
+                         "blocks of each stage, as in [2, 2, 6, 2])", stages, MAX_STAGES);
+    const struct {
+        const char *key;
+        int count;
+        bool one, pair; /* whether one entry, or two, may stand for all stages */
+    } lists[] = {
+        {"heads", m->heads.count, false, false},
+        {"dim", m->dim.count, true, false},
+        {"window_size", m->window_size.count, true, true},
+        {"attention", m->attention.count, true, false},
+    };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        int n = lists[i].count;
+        if (n == stages || (n == 1 && lists[i].one) || (n == 2 && lists[i].pair))
+            continue;
+        return error_set(err, ERR_INPUT, "%s: %d %s for %d stages (depths has %d; expected %s%d)",
+                         lists[i].key, n, n == 1 ? "entry" : "entries", stages, stages,
+                         lists[i].one ? "one for all, or " : "", stages);
+    }
+    return OK;
+}
+
+static enum status check_widths(const struct swin *m, struct error *err)
+{
+    for (int i = 0; i < m->depths.count; i++) {
+        if (m->dim.count == 1 && m->dim.at[0] > MAX_DIM >> i)
+            return error_set(err, ERR_INPUT, "dim: %d, doubled from stage to stage, is more than "
+                             "%d in stage %d", m->dim.at[0], MAX_DIM, i + 1);
+        struct stage s = swin_stage(m, i);
+        if (s.dim % s.heads)
+            return error_set(err, ERR_INPUT,
+                             "heads.%d: %d does not divide the width %d of stage %d (%d would do)",
+                             i, s.heads, s.dim, i + 1, model_divisor_near(s.dim, s.heads));
+        enum status status = model_check_mlp(m->mlp_ratio, s.dim, err);
+        if (status)
+            return status;
+    }
+    return OK;
+}
+
+/* The first stage whose map does not fit along one axis, -1 where all do. `length` is that of the first
+ * map; stage `other` (-1: all, -2: none) has windows of `window` there. *odd: a map cannot be merged. */
+static int misfit(const struct swin *m, int axis, int length, int other, int window, bool *odd)
+{
+    int stages = m->depths.count;
+    for (int i = 0; i < stages; i++, length /= 2) {
+        int w = other == i || other == -1 ? window : swin_window(m, i, axis);
+        *odd = false;
+        if (length % (w < length ? w : length))
+            return i;
+        *odd = i + 1 < stages && length % 2;
+        if (*odd)
+            return i;
+    }
+    return -1;
+}
+
+/* Writes the nearest numbers below and above `start` that `fits` accepts: "4 or 8"; "" for none. */
+struct nearest {
+    const struct swin *m;
+    int axis, stage, length;
+};
+
+static bool size_fits(const struct nearest *n, int patches)
+{
+    bool odd;
+    return misfit(n->m, n->axis, patches, -2, 0, &odd) < 0;
+}
+
+static bool window_fits(const struct nearest *n, int window)
+{
+    bool odd;
+    int other = n->m->window_size.count > 2 ? n->stage : -1;
+    return misfit(n->m, n->axis, n->length, other, window, &odd) < 0;
+}
+
+static const char *nearest(char text[32], const struct nearest *n, int start, int unit,
+                           bool (*fits)(const struct nearest *, int))
+{
+    enum { REACH = 4096 };
+    int found[2] = {0, 0};
+    for (int step = 1; step < REACH && !(found[0] && found[1]); step++) {
+        if (!found[0] && start > step && fits(n, start - step))
+            found[0] = start - step;
+        if (!found[1] && fits(n, start + step))
+            found[1] = start + step;
+    }
+    text[0] = 0;
+    if (found[0] && found[1])
+        snprintf(text, 32, "%d or %d", found[0] * unit, found[1] * unit);
+    else if (found[0] || found[1])
+        snprintf(text, 32, "%d", (found[0] ? found[0] : found[1]) * unit);
+    return text;
+}
+
+static enum status check_maps(const struct swin *m, struct error *err)
+{
+    bool square = m->image_size[0] == m->image_size[1] && m->patch_size[0] == m->patch_size[1];
+    for (int axis = 0; axis < 2; axis++) {
+        char sizes[32], windows[32];
+        bool odd;
+        int patch = m->patch_size[axis], length = m->image_size[axis] / patch;
+        int at = misfit(m, axis, length, -2, 0, &odd);
+        if (at < 0)
+            continue;
+        const char *what = square ? "image_size" : axis ? "image width" : "image height";
+        struct stage s = swin_stage(m, at);
+        const struct nearest n = {m, axis, at, length};
+        nearest(sizes, &n, length, patch, size_fits);
+        if (odd) {
+            error_set(err, ERR_INPUT, "image_size: the %d x %d map of stage %d is odd, and merging "
+                      "needs even ones (use fewer stages", s.grid[0], s.grid[1], at + 1);
+        } else {
+            int wanted = swin_window(m, at, axis);
+            error_set(err, ERR_INPUT, "window_size: %d does not divide the %d x %d map of stage %d ",
+                      wanted, s.grid[0], s.grid[1], at + 1);
+            nearest(windows, &n, wanted, 1, window_fits);
+            error_append(err, *windows ? "(windows of %s would" : "(no other would%s", windows);
+        }
+        return *sizes ? error_append(err, ", or %s %s)", what, sizes), ERR_INPUT
+                      : (error_append(err, ")"), ERR_INPUT);
+    }
+    return OK;
+}
+
+static enum status check_attention(const struct swin *m, struct error *err)
+{
+    for (int i = 0; i < m->depths.count; i++) {
+        struct stage s = swin_stage(m, i);
+        struct attn_site site = swin_site(m, &s, 1, s.depth > 1);
+        enum status status = attn_check(s.attention, &site, err);
+        if (!status)
+            continue;
+        if (m->attention.count > 1)
+            error_prefix(err, "attention.%d.", i);
+        else
+            error_prefix(err, "attention.");
+        error_append(err, " (stage %d: width %d, %d heads, a map of %d x %d in windows of %d x %d)",
+                     i + 1, s.dim, s.heads, s.grid[0], s.grid[1], s.window[0], s.window[1]);
+        return status;
+    }
+    return OK;
+}
+
+static enum status swin_check(const void *options, struct error *err)
+{
+    const struct swin *m = options;
+    enum status status = model_check_patches(m->image_size, m->patch_size, err);
+    if (!status)
+        status = check_lists(m, err);
+    if (!status)
+        status = check_widths(m, err);
+    if (!status)
+        status = check_maps(m, err);
+    if (!status)
+        status = model_check_map(swin_stage(m, 0).grid, swin_stage(m, 0).dim, err);
+    return status ? status : check_attention(m, err);
+}
+
+static struct model_shape swin_shape(const void *options)
+{
+    const struct swin *m = options;
+    struct stage s = swin_stage(m, 0);
+    return (struct model_shape){.channels = m->channels, .height = m->image_size[0],
+                                .width = m->image_size[1], .classes = m->classes,
+                                .tokens = s.grid[0] * s.grid[1]};
+}
+
+/* --- recording ---------------------------------------------------------------------------------- */
+
+/* Two blocks in a row make one layer of the paper (eq. 3): windows, then shifted windows.
+ * x: (B, N, D). Returns (B, N, D). */
+static struct tensor *swin_block(struct graph *g, const struct swin *m, const struct stage *s,
+                                 int block, struct tensor *x)
+{
+    graph_segment(g);
+    graph_scope_push(g, "blocks.%d", block);
+    struct attn_site site = swin_site(m, s, g->options.batch, block);
+    double drop_path = model_drop_path(m->drop_path, site.block, site.blocks);
+
+    struct tensor *h = nn_layer_norm(g, "norm1", x, norm_eps);
+    h = attn_build(g, "attn", s->attention, &site, h);
+    h = nn_dropout(g, "attn_drop", h, m->dropout);
+    x = op_add(g, x, nn_drop_path(g, "drop_path1", h, drop_path));
+
+    h = nn_layer_norm(g, "norm2", x, norm_eps);
+    h = nn_mlp(g, "mlp", h, model_mlp_width(m->mlp_ratio, s->dim), m->dropout);
+    x = op_add(g, x, nn_drop_path(g, "drop_path2", h, drop_path));
+
+    graph_trace(g, x);
+    graph_scope_pop(g);
+    return x;
+}
+
+/* Brings the four tokens of each 2 x 2 square together, column by column as the authors do.
+ * x: (B, N, D). Returns (B, N / 4, 4 D). */
+static struct tensor *gather_squares(struct graph *g, const struct stage *s, struct tensor *x)
+{
+    int rows = s->grid[0], columns = s->grid[1], N = rows * columns;
+    int *from = arena_alloc(&g->memory, (size_t)N * sizeof *from);
+    if (!from)
+        return graph_fail(g, ERR_MEMORY, "out of memory for the order of merged tokens");
+    for (int t = 0; t < N / 4; t++) {
+        int row = 2 * (t / (columns / 2)), column = 2 * (t % (columns / 2));
+        for (int i = 0; i < 4; i++)
+            from[4 * t + i] = (row + i % 2) * columns + column + i / 2;
+    }
+    x = op_permute_tokens(g, x, from, N);
+    return graph_reshape(g, x, SHAPE(g->options.batch, N / 4, 4 * s->dim));
+}
+
+/* Patch merging: half as many tokens along each axis, `dim` wide. */
+static struct tensor *swin_merge(struct graph *g, const struct stage *s, int dim, struct tensor *x)
+{
+    graph_segment(g);
+    graph_scope_push(g, "downsample");
+    x = nn_layer_norm(g, "norm", gather_squares(g, s, x), norm_eps);
+    x = nn_linear_bias(g, "reduction", x, dim, false);
+    graph_trace(g, x);
+    graph_scope_pop(g);
+    return x;
+}
+
+static struct tensor *swin_layer(struct graph *g, const struct swin *m, const struct stage *s,
+                                 struct tensor *x)
+{
+    graph_scope_push(g, "layers.%d", s->number);
+    for (int i = 0; i < s->depth; i++)
+        x = swin_block(g, m, s, i, x);
+    if (s->number + 1 < m->depths.count)
+        x = swin_merge(g, s, swin_stage(m, s->number + 1).dim, x);
+    graph_scope_pop(g);
+    return x;
+}
+
+static struct tensor *swin_record(struct graph *g, const void *options, struct tensor *x)
+{
+    const struct swin *m = options;
+    struct stage s = swin_stage(m, 0);
+    x = nn_patch_embed_norm(g, "patch_embed", x, m->patch_size, s.dim, norm_eps);
+    x = nn_dropout(g, "pos_drop", x, m->dropout);
+    for (int i = 0; i < m->depths.count; i++) {
+        s = swin_stage(m, i);
+        x = swin_layer(g, m, &s, x);
+    }
+    graph_segment(g);
+    x = nn_layer_norm_traced(g, "norm", x, norm_eps);
+    x = op_pool(g, x, 0, s.grid[0] * s.grid[1]);
+    return nn_head(g, "head", x, m->classes);
+}
+
+const struct model swin_model = {
+    .name = "swin", .summary = "Swin Transformer, arXiv:2103.14030",
+    .fields = swin_fields, .options_size = sizeof(struct swin),
+    .check = swin_check, .shape = swin_shape, .record = swin_record,
+};
