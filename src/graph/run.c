@@ -27,7 +27,7 @@ struct worker {
 
 struct runner {
     const struct graph *g;
-    int workers;
+    int workers, threads;
     struct worker *worker;
 };
 
@@ -92,22 +92,30 @@ static enum status worker_create(struct worker *w, const struct graph *g, struct
     return OK;
 }
 
-enum status runner_create(struct runner **out, const struct graph *g, int threads,
+int runner_workers(int lanes, int threads)
+{
+    int workers = 2 * lanes <= threads ? 1 : lanes < threads ? lanes : threads;
+    return workers > 1 ? workers : 1;
+}
+
+enum status runner_create(struct runner **out, const struct graph *g, int lanes, int threads,
                           struct error *err)
 {
+    int workers = runner_workers(lanes, threads);
     if (g->output_count > FEED_MAX_OUTPUTS)
         return error_set(err, ERR_SHAPE, "more than %d outputs", FEED_MAX_OUTPUTS);
     struct runner *r = calloc(1, sizeof *r);
     if (r) {
         r->g = g;
-        r->worker = calloc((size_t)threads, sizeof *r->worker);
+        r->threads = threads;
+        r->worker = calloc((size_t)workers, sizeof *r->worker);
     }
     if (!r || !r->worker) {
         free(r);
         return error_memory(err, sizeof *r);
     }
     enum status status = OK;
-    for (; r->workers < threads && !status; r->workers++)
+    for (; r->workers < workers && !status; r->workers++)
         status = worker_create(&r->worker[r->workers], g, err);
     if (status) {
         runner_destroy(r);
@@ -356,15 +364,31 @@ static void lane_run(struct worker *w, const struct graph *g, const struct feed 
                    p->list[i]->count * sizeof(real));
 }
 
+/* All threads on one lane after another. */
+static void run_as_team(struct runner *r, const struct feed *feed, int lanes, int slices)
+{
+    kernels_thread_init();
+    kernels_team(r->threads);
+    for (int lane = 0; lane < lanes; lane++)
+        lane_run(&r->worker[0], r->g, feed, lane, lanes, slices);
+    kernels_team(1);
+}
+
 void runner_run(struct runner *r, const struct feed *feed)
 {
     const struct graph *g = r->g;
     int slices = (feed->rows + g->options.batch - 1) / g->options.batch;
     int lanes = feed->seed ? g->params->lanes : slices;
-    int threads = lanes < r->workers ? lanes : r->workers;
+    int workers = runner_workers(lanes, r->threads);
+    workers = workers < r->workers ? workers : r->workers;
     if (g->params->packed && !feed->same_values)
-        params_pack(g->params, feed->values ? feed->values : g->params->values, threads);
-#pragma omp parallel num_threads(threads > 0 ? threads : 1)
+        params_pack(g->params, feed->values ? feed->values : g->params->values,
+                    workers > 1 ? workers : r->threads);
+    if (workers == 1) {
+        run_as_team(r, feed, lanes, slices);
+        return;
+    }
+#pragma omp parallel num_threads(workers)
     {
         kernels_thread_init();
 #pragma omp for schedule(dynamic, 1)

@@ -4,7 +4,8 @@
  * do not meet. A training batch is cut into lanes: lane l runs a fixed, consecutive part of the slices
  * in order and adds weight gradients to its own block (params->grads). Which thread runs a lane does
  * not matter to the result, and graph_reduce adds the lanes up in their order: the bits depend
- * neither on the number of threads nor on timing. */
+ * neither on the number of threads nor on timing. Forward alone each slice is a lane. Where there
+ * are few lanes, all threads work together on one after another, inside the kernels. */
 #ifndef GRAPH_RUN_H
 #define GRAPH_RUN_H
 
@@ -28,10 +29,14 @@ struct feed {
 
 struct runner;
 
-/* Threads are at most `threads`; each gets a block of g->block_bytes. The graph is planned and stays
- * with the caller. */
-MUST_USE enum status runner_create(struct runner **out, const struct graph *g, int threads,
-                                   struct error *err);
+/* How many threads take lanes at a time, each with a step block of its own; 1 where all `threads` work
+ * together on a lane. */
+int runner_workers(int lanes, int threads);
+
+/* For runs of at most `lanes` lanes on at most `threads` threads; each of runner_workers gets a block
+ * of g->block_bytes. The graph is planned and stays with the caller. */
+MUST_USE enum status runner_create(struct runner **out, const struct graph *g, int lanes,
+                                   int threads, struct error *err);
 void runner_destroy(struct runner *r);
 
 /* Forward over the batch, and backward where a seed is given: lanes' gradients are then to be summed
@@ -46,7 +51,7 @@ void graph_reduce(struct params *p, int threads);
 void runner_find_bad(struct runner *r, const struct feed *feed, char text[256]);
 
 /* From now on adds the time of each node to `p` (borrowed, for at least as many workers as the runner
- * has threads); NULL ends it. */
+ * has); NULL ends it. */
 void runner_profile(struct runner *r, struct profile *p);
 
 /* Bytes of all step blocks. */

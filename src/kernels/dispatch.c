@@ -123,11 +123,6 @@ void kernels_thread_init(void)
 #endif
 }
 
-void kernel_accumulate(struct vec y, int beta, struct vec x, double scale, size_t rows, size_t cols)
-{
-    chosen->elementwise->accumulate(y, beta, x, scale, rows, cols);
-}
-
 void kernel_add(struct vec y, struct vec a, struct vec b, size_t rows, size_t cols)
 {
     chosen->elementwise->add(y, a, b, rows, cols);
@@ -171,17 +166,6 @@ void kernel_column_sums(real *sums, struct vec x, size_t rows, size_t cols)
     chosen->columns->column_sums(sums, x, rows, cols);
 }
 
-void kernel_gelu(struct vec y, struct vec x, size_t rows, size_t cols)
-{
-    chosen->elementwise->gelu(y, x, rows, cols);
-}
-
-void kernel_gelu_grad(struct vec dx, int beta, struct vec x, struct vec dy, size_t rows,
-                      size_t cols)
-{
-    chosen->elementwise->gelu_grad(dx, beta, x, dy, rows, cols);
-}
-
 void kernel_dropout(struct vec y, int beta, struct vec x, size_t rows, size_t cols, size_t period,
                     double p, uint64_t stream, uint64_t step, uint64_t sample)
 {
@@ -197,12 +181,6 @@ void kernel_softmax_grad(struct vec dx, int beta, struct vec y, struct vec dy, s
                          size_t cols)
 {
     chosen->softmax->softmax_grad(dx, beta, y, dy, rows, cols);
-}
-
-void kernel_layer_norm(struct vec y, real *mean, real *rstd, struct vec x, const real *weight,
-                       const real *bias, double eps, size_t rows, size_t cols)
-{
-    chosen->norm->layer_norm(y, mean, rstd, x, weight, bias, eps, rows, cols);
 }
 
 void kernel_layer_norm_grad(struct vec dx, int beta, real *dweight, real *dbias, struct vec x,

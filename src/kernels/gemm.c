@@ -60,65 +60,100 @@ static void only_beta(struct vec c, int beta, int m, int n)
         memset(vec_at(c, (size_t)i, 0).data, 0, (size_t)n * sizeof(real));
 }
 
-void gemm_own(struct vec c, int beta, real alpha, struct matrix a, struct matrix b, int m, int n,
-              int k, const struct epilogue *epilogue, bool round)
+static void by_blocks(const struct gemm *g, bool round)
 {
-    static const struct epilogue nothing = {.bias = NULL};
-    const struct epilogue *e = epilogue ? epilogue : &nothing;
-    bool direct = c.type == TYPE_REAL && !has_epilogue(e);
-    for (int j = 0; j < n; j += BLOCK_N) {
-        int width = n - j < BLOCK_N ? n - j : BLOCK_N;
-        for (int i = 0; i < m; i += BLOCK_M) {
+    struct vec c = g->c;
+    int beta = g->beta;
+    bool direct = c.type == TYPE_REAL && !has_epilogue(g->epilogue);
+    for (int j = 0; j < g->n; j += BLOCK_N) {
+        int width = g->n - j < BLOCK_N ? g->n - j : BLOCK_N;
+        for (int i = 0; i < g->m; i += BLOCK_M) {
             real buffer[BLOCK_M * BLOCK_N];
-            int height = m - i < BLOCK_M ? m - i : BLOCK_M;
+            int height = g->m - i < BLOCK_M ? g->m - i : BLOCK_M;
             struct vec to = vec_at(c, (size_t)i, (size_t)j), here = to;
             if (!direct) {
                 here = (struct vec){buffer, TYPE_REAL, BLOCK_N};
                 if (beta)
                     kernel_accumulate(here, 0, to, 1, (size_t)height, (size_t)width);
             }
-            if (k > 0)
-                block(here, beta, alpha, matrix_at(a, i, 0), matrix_at(b, 0, j), height, width, k,
-                      round);
+            if (g->k > 0)
+                block(here, beta, g->alpha, matrix_at(g->a, i, 0), matrix_at(g->b, 0, j), height,
+                      width, g->k, round);
             else
                 only_beta(here, beta, height, width);
             if (!direct)
-                kernels_level()->epilogue->finish(c, buffer, BLOCK_N, e, (size_t)i, (size_t)j,
-                                                  height, width);
+                kernels_level()->epilogue->finish(c, buffer, BLOCK_N, g->epilogue, (size_t)i,
+                                                  (size_t)j, height, width);
         }
     }
 }
 
-/* By BLAS and a pass over c. False where it cannot be done so. */
-static bool blas_and_epilogue(struct vec c, int beta, double alpha, enum trans ta, struct vec a,
-                              enum trans tb, struct vec b, int m, int n, int k,
-                              const struct epilogue *e)
+void gemm_own(const struct gemm *g)
 {
-    struct epilogue rest = e ? *e : (struct epilogue){.bias = NULL};
-    if (rest.residual.data && rest.residual.data == c.data) {
-        if (rest.gelu || rest.factor || beta)
-            return false;
+    by_blocks(g, false);
+}
+
+void gemm_own_rounded(const struct gemm *g)
+{
+    by_blocks(g, true);
+}
+
+/* The operand that BLAS is given, and whether it is to transpose it; x has `cols` columns. */
+static struct vec operand(struct matrix x, int cols, enum trans *t)
+{
+    bool plain = x.col == 1 && x.row >= cols;
+    *t = plain ? PLAIN : TRANSPOSED;
+    return (struct vec){(void *)(uintptr_t)x.data, x.type, plain ? x.row : x.col};
+}
+
+/* By BLAS and a pass over c; by our blocks where it cannot be done so. */
+static void by_blas(const struct gemm *g)
+{
+    struct epilogue rest = *g->epilogue;
+    int beta = g->beta;
+    if (rest.residual.data && rest.residual.data == g->c.data) {
+        if (rest.gelu || rest.factor || beta) {
+            gemm_own(g);
+            return;
+        }
         beta = 1;
         rest.residual.data = NULL;
     }
-    if (!blas_gemm(c, beta, alpha, ta, a, tb, b, m, n, k))
-        return false;
-    if (has_epilogue(&rest))
-        kernels_level()->epilogue->finish(c, c.data, c.stride, &rest, 0, 0, m, n);
-    return true;
+    enum trans ta, tb;
+    struct vec a = operand(g->a, g->k, &ta), b = operand(g->b, g->n, &tb);
+    if (!blas_gemm(g->c, beta, (double)g->alpha, ta, a, tb, b, g->m, g->n, g->k))
+        gemm_own(g);
+    else if (has_epilogue(&rest))
+        kernels_level()->epilogue->finish(g->c, g->c.data, g->c.stride, &rest, 0, 0, g->m, g->n);
 }
 
 void kernel_gemm(struct vec c, int beta, double alpha, enum trans ta, struct vec a, enum trans tb,
                  struct vec b, int m, int n, int k, const struct epilogue *epilogue)
 {
+    static const struct epilogue nothing = {.bias = NULL};
     bool real_only = c.type == TYPE_REAL && a.type == TYPE_REAL && b.type == TYPE_REAL;
     bool bf16 = a.type == TYPE_BF16 && b.type == TYPE_BF16 && kernels_level()->bf16;
+    struct gemm g = {
+        .c = c,
+        .beta = beta,
+        .alpha = (real)alpha,
+        .a = matrix_of(a, ta),
+        .b = matrix_of(b, tb),
+        .m = m,
+        .n = n,
+        .k = k,
+        .epilogue = epilogue ? epilogue : &nothing,
+    };
     if (m == 0 || n == 0)
         return;
-    if (bf16 && k > 0)
-        gemm_bf16(c, beta, (real)alpha, matrix_of(a, ta), matrix_of(b, tb), m, n, k, epilogue);
-    else if (!real_only || k == 0 || is_ours(tb, m, n, k) ||
-             !blas_and_epilogue(c, beta, alpha, ta, a, tb, b, m, n, k, epilogue))
-        gemm_own(c, beta, (real)alpha, matrix_of(a, ta), matrix_of(b, tb), m, n, k, epilogue,
-                 false);
+    if (bf16 && k > 0) {
+        g.compute = gemm_bf16;
+        gemm_by_team(&g);
+    } else if (!real_only || k == 0 || is_ours(tb, m, n, k)) {
+        g.compute = gemm_own;
+        gemm_by_team(&g);
+    } else {
+        g.compute = by_blas;
+        gemm_in_fixed_parts(&g);
+    }
 }

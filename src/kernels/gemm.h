@@ -21,19 +21,38 @@ static inline struct matrix matrix_at(struct matrix x, int i, int j)
     return x;
 }
 
-/* Whether the epilogue (may be NULL) does anything. */
+/* Whether the epilogue does anything. */
 static inline bool has_epilogue(const struct epilogue *e)
 {
-    return e && (e->bias || e->gelu || e->factor || e->residual.data);
+    return e->bias || e->gelu || e->factor || e->residual.data;
 }
 
-/* c = beta c + alpha a b, then the epilogue, in real by blocks of our own. With `round` a is
- * rounded to bf16 first. */
-void gemm_own(struct vec c, int beta, real alpha, struct matrix a, struct matrix b, int m, int n,
-              int k, const struct epilogue *epilogue, bool round);
+/* c = beta c + alpha a b, then the epilogue: a product, or the part of one that a thread does. */
+struct gemm {
+    struct vec c; /* (m, n) */
+    int beta;
+    real alpha;
+    struct matrix a, b;              /* (m, k), (k, n) */
+    int m, n, k;                     /* m, n > 0 */
+    const struct epilogue *epilogue; /* never NULL */
+    void (*compute)(const struct gemm *g);
+};
 
-/* The same with the bf16 instructions of the level, which has them; a and b are rounded. */
-void gemm_bf16(struct vec c, int beta, real alpha, struct matrix a, struct matrix b, int m, int n,
-               int k, const struct epilogue *epilogue);
+/* Computes by blocks of our own, in real. The order of a sum depends on k alone. */
+void gemm_own(const struct gemm *g);
+
+/* The same with a rounded to bf16 first. */
+void gemm_own_rounded(const struct gemm *g);
+
+/* Computes with the bf16 instructions of the level, which has them; a and b are rounded, k > 0. The
+ * order of a sum depends on k alone. */
+void gemm_bf16(const struct gemm *g);
+
+/* Runs g->compute, whose sums do not depend on m and n, in as many parts as keep the team busy.
+ * They begin at columns that are multiples of BF16_PANEL. */
+void gemm_by_team(const struct gemm *g);
+
+/* Runs g->compute in parts that m, n and k determine: where its sums may depend on them. */
+void gemm_in_fixed_parts(const struct gemm *g);
 
 #endif

@@ -10,33 +10,15 @@ enum {
 
 /* A product, and the memory that its blocks go through. */
 struct job {
-    struct vec c;
-    int beta;
-    real alpha;
-    struct matrix a;
-    const struct epilogue *epilogue; /* never NULL */
-    bool direct;                     /* sums go to c as they are */
-    int m, n, k;
+    const struct gemm *g;
+    bool direct;    /* sums go to c as they are */
     uint16_t *left; /* bf16_left_size(BF16_ROWS, BLOCK_K) */
     real *sums;     /* BF16_ROWS x BLOCK_N */
 };
 
-static const struct epilogue nothing = {.bias = NULL};
-
-static struct job job_of(struct vec c, int beta, real alpha, struct matrix a, int m, int n, int k,
-                         const struct epilogue *epilogue)
+static struct job job_of(const struct gemm *g, uint16_t *left, real *sums)
 {
-    return (struct job){
-        .c = c,
-        .beta = beta,
-        .alpha = alpha,
-        .a = a,
-        .epilogue = epilogue ? epilogue : &nothing,
-        .direct = c.type == TYPE_REAL && !has_epilogue(epilogue),
-        .m = m,
-        .n = n,
-        .k = k,
-    };
+    return (struct job){g, g->c.type == TYPE_REAL && !has_epilogue(g->epilogue), left, sums};
 }
 
 /* c from (i, j) on, (rows, cols), with elements p.. of the sums, `depth` of them; cols <= BLOCK_N
@@ -45,18 +27,19 @@ static void block(const struct job *o, int i, int j, int p, int rows, int cols, 
                   struct right b)
 {
     const struct kernels_level *level = kernels_level();
-    struct left left = level->bf16->left(o->left, matrix_at(o->a, i, p), rows, depth);
+    const struct gemm *g = o->g;
+    struct left left = level->bf16->left(o->left, matrix_at(g->a, i, p), rows, depth);
     for (int at = 0; at < cols; at += BLOCK_N) {
         int width = cols - at < BLOCK_N ? cols - at : BLOCK_N;
-        struct vec to = vec_at(o->c, (size_t)i, (size_t)(j + at));
+        struct vec to = vec_at(g->c, (size_t)i, (size_t)(j + at));
         struct vec sums = o->direct ? to : (struct vec){o->sums, TYPE_REAL, BLOCK_N};
-        if (!o->direct && o->beta && p == 0)
+        if (!o->direct && g->beta && p == 0)
             kernel_accumulate(sums, 0, to, 1, (size_t)rows, (size_t)width);
-        level->bf16->multiply(sums.data, sums.stride, p ? 1 : o->beta, o->alpha, left, b, rows,
+        level->bf16->multiply(sums.data, sums.stride, p ? 1 : g->beta, g->alpha, left, b, rows,
                               width, depth);
         b.data += BLOCK_N / BF16_PANEL * b.panel;
-        if (!o->direct && p + depth == o->k)
-            level->epilogue->finish(o->c, sums.data, sums.stride, o->epilogue, (size_t)i,
+        if (!o->direct && p + depth == g->k)
+            level->epilogue->finish(g->c, sums.data, sums.stride, g->epilogue, (size_t)i,
                                     (size_t)(j + at), rows, width);
     }
 }
@@ -70,12 +53,13 @@ static int part(int at, int n, int most)
 static void columns(const struct job *o, struct matrix b, int j, int cols, uint16_t *panels)
 {
     const struct kernels_bf16 *bf16 = kernels_level()->bf16;
-    bool once = o->direct || o->k <= BLOCK_K; /* else sums stay with us until they are complete */
-    int rows = once ? o->m : bf16->rows;
-    for (int first = 0; first < o->m; first += rows) {
-        int last = first + part(first, o->m, rows);
-        for (int p = 0; p < o->k; p += BLOCK_K) {
-            int depth = part(p, o->k, BLOCK_K);
+    const struct gemm *g = o->g;
+    bool once = o->direct || g->k <= BLOCK_K; /* else sums stay with us until they are complete */
+    int rows = once ? g->m : bf16->rows;
+    for (int first = 0; first < g->m; first += rows) {
+        int last = first + part(first, g->m, rows);
+        for (int p = 0; p < g->k; p += BLOCK_K) {
+            int depth = part(p, g->k, BLOCK_K);
             ptrdiff_t panel = BF16_PANEL * (ptrdiff_t)bf16_padded(depth, bf16->depth);
             bf16->pack(panels, panel, matrix_at(b, p, j), depth, cols);
             for (int i = first; i < last; i += bf16->rows)
@@ -85,20 +69,17 @@ static void columns(const struct job *o, struct matrix b, int j, int cols, uint1
     }
 }
 
-void gemm_bf16(struct vec c, int beta, real alpha, struct matrix a, struct matrix b, int m, int n,
-               int k, const struct epilogue *epilogue)
+void gemm_bf16(const struct gemm *g)
 {
     _Alignas(64) uint16_t panels[PANELS], left[BF16_ROWS * BLOCK_K];
     _Alignas(64) real sums[BF16_ROWS * BLOCK_N];
-    struct job o = job_of(c, beta, alpha, a, m, n, k, epilogue);
-    o.left = left;
-    o.sums = sums;
-    int padded = (int)bf16_padded(k < BLOCK_K ? k : BLOCK_K, BF16_DEPTH);
+    struct job o = job_of(g, left, sums);
+    int padded = (int)bf16_padded(g->k < BLOCK_K ? g->k : BLOCK_K, BF16_DEPTH);
     int most = PANELS / padded / BF16_PANEL * BF16_PANEL;
-    if (k > BLOCK_K && !o.direct && most > BLOCK_N)
+    if (g->k > BLOCK_K && !o.direct && most > BLOCK_N)
         most = BLOCK_N;
-    for (int j = 0; j < n; j += most)
-        columns(&o, b, j, part(j, n, most), panels);
+    for (int j = 0; j < g->n; j += most)
+        columns(&o, g->b, j, part(j, g->n, most), panels);
 }
 
 static bool has_bf16(void)
@@ -143,32 +124,48 @@ void kernel_pack(void *to, enum trans tb, struct vec b, int k, int n)
         flip(to, b, k, n);
 }
 
-void kernel_gemm_packed(struct vec c, int beta, struct vec a, struct packed b, int m,
-                        const struct epilogue *epilogue)
+/* With b packed: its panels start BF16_PANEL * b.col elements apart, so that matrix_at finds the
+ * panel of a column that begins one. */
+static void from_panels(const struct gemm *g)
 {
-    if (m == 0 || b.n == 0)
-        return;
-    if (!has_bf16() || b.k == 0) {
-        struct matrix plain = {b.data, TYPE_BF16, b.n, 1};
-        gemm_own(c, beta, 1, matrix_of(a, PLAIN), plain, m, b.n, b.k, epilogue, true);
-        return;
-    }
     const struct kernels_bf16 *bf16 = kernels_level()->bf16;
     _Alignas(64) uint16_t left[BF16_ROWS * BLOCK_K];
     _Alignas(64) real sums[BF16_ROWS * BLOCK_N];
-    struct job o = job_of(c, beta, 1, matrix_of(a, PLAIN), m, b.n, b.k, epilogue);
-    o.left = left;
-    o.sums = sums;
-    ptrdiff_t panel = BF16_PANEL * (ptrdiff_t)bf16_padded(b.k, bf16->depth);
-    int most = b.k <= BLOCK_K ? b.n : BLOCK_N;
-    for (int i = 0; i < m; i += bf16->rows) {
-        int rows = part(i, m, bf16->rows);
-        for (int j = 0; j < b.n; j += most) {
-            int cols = part(j, b.n, most);
-            const uint16_t *panels = (const uint16_t *)b.data + j / BF16_PANEL * panel;
-            for (int p = 0; p < b.k; p += BLOCK_K)
-                block(&o, i, j, p, rows, cols, part(p, b.k, BLOCK_K),
-                      (struct right){panels, panel, p});
+    struct job o = job_of(g, left, sums);
+    int most = g->k <= BLOCK_K ? g->n : BLOCK_N;
+    for (int i = 0; i < g->m; i += bf16->rows) {
+        int rows = part(i, g->m, bf16->rows);
+        for (int j = 0; j < g->n; j += most) {
+            int cols = part(j, g->n, most);
+            const uint16_t *panels = matrix_at(g->b, 0, j).data;
+            for (int p = 0; p < g->k; p += BLOCK_K)
+                block(&o, i, j, p, rows, cols, part(p, g->k, BLOCK_K),
+                      (struct right){panels, BF16_PANEL * g->b.col, p});
         }
     }
+}
+
+void kernel_gemm_packed(struct vec c, int beta, struct vec a, struct packed b, int m,
+                        const struct epilogue *epilogue)
+{
+    static const struct epilogue nothing = {.bias = NULL};
+    struct gemm g = {
+        .c = c,
+        .beta = beta,
+        .alpha = 1,
+        .a = matrix_of(a, PLAIN),
+        .b = {b.data, TYPE_BF16, b.n, 1},
+        .m = m,
+        .n = b.n,
+        .k = b.k,
+        .epilogue = epilogue ? epilogue : &nothing,
+        .compute = gemm_own_rounded,
+    };
+    if (m == 0 || b.n == 0)
+        return;
+    if (has_bf16() && b.k > 0) {
+        g.b.col = (ptrdiff_t)bf16_padded(b.k, kernels_level()->bf16->depth);
+        g.compute = from_panels;
+    }
+    gemm_by_team(&g);
 }

@@ -1,6 +1,6 @@
-/* kernels.h - the loops over memory that ops consist of. No graph types, no allocation, no threads
- * of their own: each call runs on the calling thread. Arguments: outputs first, then inputs, then
- * sizes.
+/* kernels.h - the loops over memory that ops consist of. No graph types, no allocation. A call runs
+ * on the calling thread alone unless kernels_team gave it more. Arguments: outputs first, then
+ * inputs, then sizes.
  *
  * `beta` is 0 (overwrite, never read) or 1 (add to what is there). Statistics, parameters and their
  * gradients (const real *, real *) are real; what comes as struct vec may also be bf16. Outputs may
@@ -29,6 +29,10 @@ const char *kernels_isa_note(void);
 
 /* Sets flush-to-zero for the calling thread: denormals cost a hundredfold. */
 void kernels_thread_init(void);
+
+/* From now on the kernels that this thread calls outside of parallel regions may share their work
+ * among so many threads, itself included; 1 at first. Results are the same, bit by bit. */
+void kernels_team(int threads);
 
 /* --- element by element ----------------------------------------------------------------------- */
 

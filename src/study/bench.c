@@ -92,11 +92,11 @@ static const struct graph *graph_of(const struct session *s)
     return s->options->mode == NETWORK_TRAIN ? s->network->train : s->network->infer;
 }
 
-/* Those that run: where there are fewer slices or lanes, no more can be of use. */
-static int threads_of(const struct session *s)
+/* Threads that run slices at a time. */
+static int workers_of(const struct session *s)
 {
-    const struct network *n = s->network;
-    return s->options->mode == NETWORK_TRAIN ? n->train_threads : n->infer_threads;
+    return s->options->mode == NETWORK_TRAIN ? s->network->train_workers
+                                             : s->network->infer_workers;
 }
 
 static enum status session_create(struct session *s, struct error *err)
@@ -118,7 +118,7 @@ static enum status session_create(struct session *s, struct error *err)
     s->feed.input[NETWORK_INPUT_LABELS] = s->batch.labels;
     s->feed.output[NETWORK_OUTPUT_LOGITS] = s->step.logits;
     if (o->profile) {
-        s->profile = profile_create(graph_of(s), s->network->threads);
+        s->profile = profile_create(graph_of(s), workers_of(s));
         if (!s->profile)
             return error_memory(err, sizeof *s->profile);
         runner_profile(o->mode == NETWORK_TRAIN ? s->network->train_run : s->network->infer_run,
@@ -188,7 +188,7 @@ static enum status add_up(struct bench *b, const struct session *s, struct error
         double macs = node_macs(n);
         for (enum pass pass = PASS_FORWARD; pass < PASSES; pass++) {
             bool runs = pass == PASS_FORWARD || n->runs_backward;
-            node.seconds[pass] = profile_seconds(s->profile, i, pass) / (steps * threads_of(s));
+            node.seconds[pass] = profile_seconds(s->profile, i, pass) / (steps * workers_of(s));
             node.bytes[pass] = slices * node_bytes(n, pass);
             node.flops[pass] = runs ? slices * macs * (pass == PASS_FORWARD ? 2 : 4) : 0;
             sum += node.seconds[pass];
@@ -243,7 +243,7 @@ static enum status measure(struct bench *b, struct session *s, double *times, st
     b->params = params_counted(&n->params);
     b->macs = n->macs;
     b->flops = (o->mode == NETWORK_TRAIN ? 6 : 2) * n->macs * o->batch;
-    b->block_bytes = (double)graph_of(s)->block_bytes * threads_of(s);
+    b->block_bytes = (double)graph_of(s)->block_bytes * workers_of(s);
     b->peak_rss_bytes = timer_peak_rss_bytes();
     summarize(b, times);
     return s->profile ? add_up(b, s, err) : OK;

@@ -190,7 +190,7 @@ static bool prepare(struct check *c)
     struct error err;
     int inputs = c->g->input_count;
     if (params_allocate(&c->params, 1, 1, 0, false, &err) ||
-        runner_create(&c->runner, c->g, 1, &err)) {
+        runner_create(&c->runner, c->g, 1, 1, &err)) {
         fail(c, "%s", err.text);
         return false;
     }

@@ -240,7 +240,7 @@ enum status trace_run(const struct experiment *x, const struct trace_options *op
     if (!status && options->checkpoint)
         status = checkpoint_load(&t.params, options->checkpoint, options->note, err);
     if (!status)
-        status = runner_create(&t.runner, t.graph, 1, err);
+        status = runner_create(&t.runner, t.graph, 1, 1, err);
     if (!status)
         status = run(&t, err);
     if (!status)

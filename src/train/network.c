@@ -117,6 +117,11 @@ static enum status record(struct graph **out, struct network *n, bool train, str
     return network_record(out, &n->params, x, &how, err);
 }
 
+static int slices_of(const struct network *n)
+{
+    return (n->batch + n->slice - 1) / n->slice;
+}
+
 static enum status plan(struct network *n, bool train, struct error *err)
 {
     const struct experiment *x = n->experiment;
@@ -128,12 +133,13 @@ static enum status plan(struct network *n, bool train, struct error *err)
     if (status)
         return status;
     n->macs = graph_macs(n->infer) / n->slice;
-    n->infer_threads = at_most(n->threads, (n->batch + n->slice - 1) / n->slice);
+    n->infer_workers = runner_workers(slices_of(n), n->threads);
     if (!train)
         return OK;
     n->lanes = experiment_lanes(x, n->batch, params_counted(&n->params));
     n->moments = optimizer_of(&x->train.optimizer)->moments;
-    n->train_threads = at_most(n->threads, n->lanes);
+    n->train_workers = runner_workers(n->lanes, n->threads);
+    n->train_threads = n->train_workers > 1 ? n->train_workers : n->threads;
     return OK;
 }
 
@@ -164,9 +170,9 @@ enum status network_allocate(struct network *n, struct error *err)
     bool average = n->train && x->train.ema;
     enum status status = params_allocate(&n->params, x->seed, n->lanes, n->moments, average, err);
     if (!status)
-        status = runner_create(&n->infer_run, n->infer, n->infer_threads, err);
+        status = runner_create(&n->infer_run, n->infer, slices_of(n), n->threads, err);
     if (!status && n->train)
-        status = runner_create(&n->train_run, n->train, n->train_threads, err);
+        status = runner_create(&n->train_run, n->train, n->lanes, n->threads, err);
     if (status == ERR_MEMORY)
         error_append(err,
                      " for this model with batches of %d (set a smaller train.batch_size, use a "

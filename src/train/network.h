@@ -42,8 +42,8 @@ struct network {
     int batch, slice;
     int lanes, moments; /* 0 under NETWORK_INFER */
     int threads;        /* at most as many as can be of use */
-    int infer_threads;  /* never more than slices */
-    int train_threads;  /* of an update: never more than lanes, so that the team keeps its size */
+    int infer_workers, train_workers; /* threads with a step block: see runner_workers */
+    int train_threads;  /* of an update: as many as run its lanes, so that the team keeps its size */
     double macs;        /* of one image, forward */
     const volatile sig_atomic_t *stop; /* where this is set and becomes 1, evaluate gives up */
 };

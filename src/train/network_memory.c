@@ -56,9 +56,9 @@ static double batches_bytes(const struct network *n)
 double network_bytes(const struct network *n)
 {
     double total, trained, bytes = params_bytes(n) + batches_bytes(n);
-    bytes += workers_bytes(n->infer, n->infer_threads);
+    bytes += workers_bytes(n->infer, n->infer_workers);
     if (n->train)
-        return bytes + workers_bytes(n->train, n->train_threads);
+        return bytes + workers_bytes(n->train, n->train_workers);
     /* Before an evaluation the weights are there twice: as a file, and as they are used. */
     count_params(n, &total, &trained);
     double loading = total * (sizeof(float) + sizeof(real));

@@ -82,7 +82,7 @@ static inline void rig_ready(struct rig *r, struct tensor *loss, int rows)
     graph_set_loss(g, loss);
     CHECK_OK(graph_plan(g, &r->error), r->error);
     CHECK_OK(params_allocate(&r->params, 7, r->lanes, 0, false, &r->error), r->error);
-    CHECK_OK(runner_create(&r->runner, g, r->threads, &r->error), r->error);
+    CHECK_OK(runner_create(&r->runner, g, r->lanes, r->threads, &r->error), r->error);
     r->feed.rows = rows;
     for (int i = 0; i < g->input_count; i++) {
         size_t n = r->count[i] = tensor_count(g->inputs[i]) / batch * samples;

@@ -105,7 +105,7 @@ TEST(graph_param__is_one_for_all_graphs_that_name_it)
 
     struct runner *runner;
     CHECK_OK(graph_plan(infer, &r.error), r.error);
-    CHECK_OK(runner_create(&runner, infer, 1, &r.error), r.error);
+    CHECK_OK(runner_create(&runner, infer, 1, 1, &r.error), r.error);
     real *again = rig_alloc(&r, r.y_count * sizeof *again);
     runner_run(runner, &(struct feed){.rows = 4, .input = {r.x[0]}, .output = {again}});
     CHECK_NEAR(rig_distance(again, r.y, r.y_count), 0, rig_rounding);

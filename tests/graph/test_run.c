@@ -71,6 +71,54 @@ TEST(runner__gives_the_same_bits_whatever_the_threads)
     rig_end(&one);
 }
 
+/* Images (B, 1, 80, 80) through a block whose products are large enough to be shared. */
+static struct tensor *large_net(struct graph *g)
+{
+    struct tensor *x = graph_input(g, "x", TYPE_REAL, SHAPE(g->options.batch, 1, 80, 80), false);
+    x = nn_linear(g, "embed", op_patchify(g, x, 8, 8), 128);
+    struct qkv t = nn_qkv(g, "qkv", nn_layer_norm(g, "norm1", x, 1e-6), 4, true);
+    struct tensor *h = nn_linear(g, "proj", op_merge_heads(g, op_sdpa(g, t.q, t.k, t.v, 0.2)), 128);
+    x = op_add(g, x, op_drop_path(g, h, 0.3));
+    h = op_gelu(g, nn_linear(g, "fc1", nn_layer_norm(g, "norm2", x, 1e-6), 512));
+    return op_add(g, x, nn_linear(g, "fc2", h, 128));
+}
+
+/* Two samples in one lane. */
+static void run_large(struct rig *r, enum type type, int batch, int threads)
+{
+    rig_begin(r, batch, true);
+    r->graph->options.type = type;
+    r->threads = threads;
+    struct tensor *y = large_net(r->graph);
+    graph_fuse(r->graph);
+    rig_ready(r, y, 2);
+    rig_run(r);
+}
+
+TEST(runner__gives_the_same_bits_whatever_the_threads_of_a_lane)
+{
+    for (int which = 0; which < 4; which++) {
+        enum type type = which & 1 ? TYPE_BF16 : TYPE_REAL;
+        struct rig one, r;
+        if (type == TYPE_BF16 && sizeof(real) == sizeof(double))
+            continue;
+        run_large(&one, type, 1 + which / 2, 1);
+        CHECK(rig_norm(one.y, one.y_count) > 0);
+        for (int threads = 2; threads <= 5; threads++) {
+            run_large(&r, type, 1 + which / 2, threads);
+            for (int again = 0; again < 3; again++) {
+                test_about("%s, slices of %d, %d threads, run %d", which & 1 ? "bf16" : "fp32",
+                           1 + which / 2, threads, again);
+                CHECK(same_bits(r.y, one.y, one.y_count));
+                CHECK(same_bits(r.params.grads, one.params.grads, one.params.trained));
+                rig_run(&r);
+            }
+            rig_end(&r);
+        }
+        rig_end(&one);
+    }
+}
+
 TEST(runner__depends_on_slices_and_lanes_by_rounding_alone)
 {
     struct rig whole, r;
@@ -281,10 +329,13 @@ TEST(runner_find_bad__names_the_parameter_whose_gradient_overflows)
     rig_end(&r);
 }
 
-TEST(runner_bytes__are_one_block_a_thread)
+TEST(runner_bytes__are_one_block_for_each_worker)
 {
     struct rig r;
     begin_small(&r, 2, 8, 3, 2);
     CHECK_INT(runner_bytes(r.runner), 2 * r.graph->block_bytes);
+    rig_end(&r);
+    begin_small(&r, 2, 8, 1, 2); /* both threads work in one block */
+    CHECK_INT(runner_bytes(r.runner), r.graph->block_bytes);
     rig_end(&r);
 }

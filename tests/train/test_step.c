@@ -236,8 +236,8 @@ TEST(network__threads_are_at_most_as_many_as_can_be_of_use)
     rig_load(&x, SETTINGS("train.batch_size=4096"));
     CHECK_OK(network_plan(&n, &x, NETWORK_TRAIN, 4096, 1024, &err), err);
     int most = cpu_cores() > 8 ? cpu_cores() : 8;
-    CHECK(n->threads <= most && n->infer_threads <= most);
-    CHECK(n->train_threads <= n->lanes);
+    CHECK(n->threads <= most && n->infer_workers <= most);
+    CHECK(n->train_workers <= n->lanes);
     CHECK(n->lanes >= 1);
     network_destroy(n);
     CHECK_OK(network_plan(&n, &x, NETWORK_INFER, 8, 3, &err), err);

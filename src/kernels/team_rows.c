@@ -1,0 +1,93 @@
+/* team_rows.c - kernels whose rows do not depend on each other, shared by the team. */
+#include "kernels/level.h"
+#include "kernels/team.h"
+
+/* One call; x, y, .. as in kernels.h. */
+struct call {
+    size_t rows, cols;
+    int parts;
+    struct vec y, x, dy;
+    int beta;
+    double scale; /* or eps */
+    real *mean, *rstd;
+    const real *weight, *bias;
+};
+
+static void share(team_part *part, struct call *o)
+{
+    o->parts = team_row_parts(o->rows, o->cols);
+    team_run(part, o, o->parts);
+}
+
+static struct vec from(struct vec x, struct team_rows r)
+{
+    return vec_at(x, r.first, 0);
+}
+
+static void accumulate(const void *job, int part)
+{
+    const struct call *o = job;
+    struct team_rows r = team_rows_of(o->rows, o->parts, part);
+    kernels_level()->elementwise->accumulate(from(o->y, r), o->beta, from(o->x, r), o->scale,
+                                             r.count, o->cols);
+}
+
+void kernel_accumulate(struct vec y, int beta, struct vec x, double scale, size_t rows, size_t cols)
+{
+    struct call o = {.y = y, .beta = beta, .x = x, .scale = scale, .rows = rows, .cols = cols};
+    share(accumulate, &o);
+}
+
+static void gelu(const void *job, int part)
+{
+    const struct call *o = job;
+    struct team_rows r = team_rows_of(o->rows, o->parts, part);
+    kernels_level()->elementwise->gelu(from(o->y, r), from(o->x, r), r.count, o->cols);
+}
+
+void kernel_gelu(struct vec y, struct vec x, size_t rows, size_t cols)
+{
+    struct call o = {.y = y, .x = x, .rows = rows, .cols = cols};
+    share(gelu, &o);
+}
+
+static void gelu_grad(const void *job, int part)
+{
+    const struct call *o = job;
+    struct team_rows r = team_rows_of(o->rows, o->parts, part);
+    kernels_level()->elementwise->gelu_grad(from(o->y, r), o->beta, from(o->x, r), from(o->dy, r),
+                                            r.count, o->cols);
+}
+
+void kernel_gelu_grad(struct vec dx, int beta, struct vec x, struct vec dy, size_t rows,
+                      size_t cols)
+{
+    struct call o = {.y = dx, .beta = beta, .x = x, .dy = dy, .rows = rows, .cols = cols};
+    share(gelu_grad, &o);
+}
+
+static void layer_norm(const void *job, int part)
+{
+    const struct call *o = job;
+    struct team_rows r = team_rows_of(o->rows, o->parts, part);
+    kernels_level()->norm->layer_norm(from(o->y, r), o->mean + r.first, o->rstd + r.first,
+                                      from(o->x, r), o->weight, o->bias, o->scale, r.count,
+                                      o->cols);
+}
+
+void kernel_layer_norm(struct vec y, real *mean, real *rstd, struct vec x, const real *weight,
+                       const real *bias, double eps, size_t rows, size_t cols)
+{
+    struct call o = {
+        .y = y,
+        .x = x,
+        .mean = mean,
+        .rstd = rstd,
+        .weight = weight,
+        .bias = bias,
+        .scale = eps,
+        .rows = rows,
+        .cols = cols,
+    };
+    share(layer_norm, &o);
+}
