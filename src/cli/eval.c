@@ -232,7 +232,8 @@ static enum status create_network(struct eval *e, struct error *err)
 static enum status load_weights(struct eval *e, struct error *err)
 {
     char *note;
-    enum status status = checkpoint_load(&e->network->params, e->checkpoint, &note, err);
+    enum status status =
+        checkpoint_load(&e->network->params, &e->model->model, e->checkpoint, &note, err);
     if (status)
         return status;
     if (note)

@@ -1,6 +1,8 @@
 /* model.c - the table of backbones and presets. */
 #include "models/model.h"
 
+#include <string.h>
+
 #define VIT_224(dim, heads)                                                                        \
     "{\"name\": \"vit\", \"image_size\": 224, \"channels\": 3, \"classes\": 1000, "                \
     "\"patch_size\": 16, \"dim\": " #dim ", \"depth\": 12, \"heads\": " #heads                     \
@@ -45,4 +47,22 @@ const struct kind *model_kinds(int i)
 const struct model *model_of(const struct choice *choice)
 {
     return choice->kind->impl;
+}
+
+bool model_is_head(const struct model *m, const char *name)
+{
+    size_t length = strcspn(name, ".");
+    for (const char *const *head = m->heads; head && *head; head++)
+        if (strlen(*head) == length && strncmp(name, *head, length) == 0)
+            return true;
+    return false;
+}
+
+bool model_is_derived(const struct model *m, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    for (const char *const *last = m->derived; last && *last; last++)
+        if (strcmp(dot ? dot + 1 : name, *last) == 0)
+            return true;
+    return false;
 }

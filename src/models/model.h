@@ -13,6 +13,13 @@ struct model_shape {
     int tokens;                  /* rows of the widest activation per image: sets the slice size */
 };
 
+/* Names that another program gives the tensors of a model. */
+enum { MODEL_NAME_SIZE = 256, MODEL_HINT_SIZE = 256 };
+struct model_layout {
+    const char *program;
+    void (*rename)(char theirs[MODEL_NAME_SIZE], const char *ours);
+};
+
 struct model {
     const char *name, *summary;
     const struct field *fields; /* of its options struct, "attention" among them */
@@ -25,6 +32,16 @@ struct model {
 
     /* Records the model. x: (B, C, H, W) normalised. Returns the logits (B, classes). */
     struct tensor *(*record)(struct graph *g, const void *options, struct tensor *x);
+
+    /* What is known of files with its weights. Lists end with NULL, and may be NULL. */
+    const char *const *heads;             /* first parts of the names of its classifiers */
+    const char *const *derived;           /* last parts of names of tensors that follow from the
+                                             options: others store them, and reading ignores them */
+    const struct model_layout *layouts;   /* other names, apart from our own */
+
+    /* Writes what it means that a file has tensor `name` in another shape; false: nothing to add. */
+    bool (*misfit)(const void *options, const char *name, const struct shape *theirs,
+                   char hint[MODEL_HINT_SIZE]);
 };
 
 /* The i-th model or preset as a kind for configs; kind->impl is its struct model. */
@@ -32,5 +49,11 @@ const struct kind *model_kinds(int i);
 
 /* The struct model behind a choice that was read. */
 const struct model *model_of(const struct choice *choice);
+
+/* Whether the tensor of that name belongs to a classifier, and so depends on the classes. */
+bool model_is_head(const struct model *m, const char *name);
+
+/* Whether a file's tensor of that name says nothing new. */
+bool model_is_derived(const struct model *m, const char *name);
 
 #endif

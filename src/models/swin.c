@@ -361,8 +361,96 @@ static struct tensor *swin_record(struct graph *g, const void *options, struct t
     return nn_head(g, "head", x, m->classes);
 }
 
+/* --- files of other programs -------------------------------------------------------------------- */
+
+/* The rest of a name behind "layers.S.", and S; NULL for names outside the stages. */
+static const char *in_stage(const char *name, int *stage)
+{
+    int length = 0;
+    if (sscanf(name, "layers.%d.%n", stage, &length) != 1 || length == 0)
+        return NULL;
+    return name + length;
+}
+
+/* timm since 0.9: merging belongs to the stage behind it. */
+static void rename_timm(char theirs[MODEL_NAME_SIZE], const char *ours)
+{
+    int stage;
+    const char *rest = in_stage(ours, &stage);
+    if (rest && strncmp(rest, "downsample.", 11) == 0)
+        snprintf(theirs, MODEL_NAME_SIZE, "layers.%d.%s", stage + 1, rest);
+    else if (strncmp(ours, "head.", 5) == 0)
+        snprintf(theirs, MODEL_NAME_SIZE, "head.fc.%s", ours + 5);
+    else
+        snprintf(theirs, MODEL_NAME_SIZE, "%s", ours);
+}
+
+/* torchvision counts what runs one after the other: embedding, stage, merging, stage, ... */
+static void rename_torchvision(char theirs[MODEL_NAME_SIZE], const char *ours)
+{
+    static const char *const parts[][2] = {
+        {"patch_embed.proj.", "features.0.0."}, {"patch_embed.norm.", "features.0.2."},
+        {"mlp.fc1.", "mlp.0."}, {"mlp.fc2.", "mlp.3."}, {"", ""},
+    };
+    char place[64] = "", block[64] = "";
+    int stage, number, length = 0;
+    const char *rest = in_stage(ours, &stage);
+    if (rest && strncmp(rest, "downsample.", 11) == 0) {
+        snprintf(place, sizeof place, "features.%d.", 2 * stage + 2);
+        rest += 11;
+    } else if (rest && sscanf(rest, "blocks.%d.%n", &number, &length) == 1 && length) {
+        snprintf(place, sizeof place, "features.%d.", 2 * stage + 1);
+        snprintf(block, sizeof block, "%d.", number);
+        rest += length;
+    } else {
+        rest = ours;
+    }
+    int i = 0;
+    while (strncmp(rest, parts[i][0], strlen(parts[i][0])) != 0)
+        i++;
+    snprintf(theirs, MODEL_NAME_SIZE, "%s%s%s%s", place, block, parts[i][1],
+             rest + strlen(parts[i][0]));
+}
+
+/* The side of a square window with so many relative positions, 0 where there is none. */
+static int window_of_table(int entries)
+{
+    for (int w = 1; (2 * w - 1) * (2 * w - 1) <= entries; w++)
+        if ((2 * w - 1) * (2 * w - 1) == entries)
+            return w;
+    return 0;
+}
+
+static bool swin_misfit(const void *options, const char *name, const struct shape *theirs,
+                        char hint[MODEL_HINT_SIZE])
+{
+    int number;
+    const char *rest = in_stage(name, &number), *dot = rest ? strrchr(rest, '.') : NULL;
+    if (!dot || strcmp(dot, ".relative_position_bias_table") != 0 || theirs->rank != 2)
+        return false;
+    struct stage s = swin_stage(options, number);
+    int h = s.window[0], w = s.window[1], side = window_of_table(theirs->dim[0]);
+    if (theirs->dim[0] == (2 * h - 1) * (2 * w - 1))
+        return false;
+    char size[64] = "of another size";
+    if (side)
+        snprintf(size, sizeof size, "of %d x %d", side, side);
+    snprintf(hint, MODEL_HINT_SIZE,
+             "the checkpoint has windows %s, the model of %d x %d in stage %d; bias tables are not "
+             "resampled: window_size and image_size must be the checkpoint's",
+             size, h, w, number + 1);
+    return true;
+}
+
+static const char *const swin_heads[] = {"head", NULL};
+static const char *const swin_derived[] = {"relative_position_index", "attn_mask", NULL};
+static const struct model_layout swin_layouts[] = {
+    {"timm", rename_timm}, {"torchvision", rename_torchvision}, {NULL, NULL},
+};
+
 const struct model swin_model = {
     .name = "swin", .summary = "Swin Transformer, arXiv:2103.14030",
     .fields = swin_fields, .options_size = sizeof(struct swin),
     .check = swin_check, .shape = swin_shape, .record = swin_record,
+    .heads = swin_heads, .derived = swin_derived, .layouts = swin_layouts, .misfit = swin_misfit,
 };

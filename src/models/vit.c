@@ -1,6 +1,9 @@
 /* vit.c - Vision Transformer. Dosovitskiy et al., "An Image is Worth 16x16 Words", arXiv:2010.11929;
  * pre-norm encoder as in timm; with `distilled` the extra token and head of DeiT (Touvron et al.,
  * arXiv:2012.12877): logits are the mean of both heads. */
+#include <stdio.h>
+#include <string.h>
+
 #include "attention/attention.h"
 #include "models/model.h"
 #include "models/sizes.h"
@@ -173,8 +176,24 @@ static struct tensor *vit_record(struct graph *g, const void *options, struct te
     return nn_head(g, "head", x, m->classes);
 }
 
+static bool vit_misfit(const void *options, const char *name, const struct shape *theirs,
+                       char hint[MODEL_HINT_SIZE])
+{
+    const struct vit *m = options;
+    if (strcmp(name, "pos_embed") != 0)
+        return false;
+    snprintf(hint, MODEL_HINT_SIZE,
+             "position embeddings are not resampled: the checkpoint has %d tokens, the model %d; "
+             "image_size and patch_size must be the checkpoint's",
+             theirs->rank == 3 ? theirs->dim[1] : 0, vit_tokens(m));
+    return true;
+}
+
+static const char *const vit_heads[] = {"head", "head_dist", NULL};
+
 const struct model vit_model = {
     .name = "vit", .summary = "Vision Transformer, arXiv:2010.11929",
     .fields = vit_fields, .options_size = sizeof(struct vit),
     .check = vit_check, .shape = vit_shape, .record = vit_record,
+    .heads = vit_heads, .misfit = vit_misfit,
 };

@@ -105,7 +105,7 @@ static enum status session_create(struct session *s, struct error *err)
     char *note = NULL;
     enum status status = network_create(&s->network, s->x, o->mode, o->batch, o->threads, err);
     if (!status && o->weights)
-        status = checkpoint_load(&s->network->params, o->weights, &note, err);
+        status = checkpoint_load(&s->network->params, &s->x->model, o->weights, &note, err);
     free(note);
     if (!status)
         status = make_batch(s, err);

@@ -41,18 +41,9 @@ static enum status memory_bytes(double *bytes, const struct experiment *x, enum 
 /* --- which part of the model a name belongs to
  * -------------------------------------------------- */
 
-/* The component "attn" of a dotted name, or NULL. */
-static const char *find_attention(const char *name)
-{
-    for (const char *at = name; (at = strstr(at, "attn")); at += 4)
-        if ((at == name || at[-1] == '.') && (at[4] == 0 || at[4] == '.'))
-            return at;
-    return NULL;
-}
-
 bool info_is_mixing(const struct node *n)
 {
-    return find_attention(n->scope) && n->op != &linear_op;
+    return attn_owns(n->scope) && n->op != &linear_op;
 }
 
 static struct info_layer *find_layer(struct info *info, const char *name, size_t length)
@@ -110,7 +101,7 @@ static size_t count_attention(const struct params *params)
 {
     size_t count = 0;
     for (int i = 0; i < params->count; i++)
-        if (!(params->list[i]->flags & PARAM_BUFFER) && find_attention(params->list[i]->name))
+        if (!(params->list[i]->flags & PARAM_BUFFER) && attn_owns(params->list[i]->name))
             count += params->list[i]->count;
     return count;
 }
@@ -121,7 +112,7 @@ static enum status add_up(struct info *info, const struct graph *g, struct error
         const struct node *n = g->nodes[i];
         double macs = node_macs(n);
         info->macs += macs;
-        if (find_attention(n->scope))
+        if (attn_owns(n->scope))
             info->macs_attention += macs;
         if (info_is_mixing(n))
             info->macs_attention_core += macs;

@@ -238,7 +238,7 @@ enum status trace_run(const struct experiment *x, const struct trace_options *op
     if (!status)
         status = params_allocate(&t.params, x->seed, options->gradients ? 1 : 0, 0, false, err);
     if (!status && options->checkpoint)
-        status = checkpoint_load(&t.params, options->checkpoint, options->note, err);
+        status = checkpoint_load(&t.params, &x->model, options->checkpoint, options->note, err);
     if (!status)
         status = runner_create(&t.runner, t.graph, 1, 1, err);
     if (!status)

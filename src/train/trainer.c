@@ -82,7 +82,7 @@ static enum status init_from(struct trainer *t, struct error *err)
         return OK;
     char *note = NULL;
     struct params *p = &t->network->params;
-    enum status status = checkpoint_init(p, path, &note, err);
+    enum status status = checkpoint_init(p, &t->x->model, path, &note, err);
     if (status) {
         error_prefix(err, "train.init_from: ");
         return status;

@@ -49,7 +49,7 @@ static enum status test_pair(struct trainer *t, int kind, struct final_test *las
         real *stored = enough ? p->grads : own;
         if (!stored)
             return error_memory(err, p->total * sizeof *stored);
-        status = checkpoint_load_values(p, t->files.best[kind], stored, NULL, err);
+        status = checkpoint_load_values(p, &t->x->model, t->files.best[kind], stored, NULL, err);
         if (!status)
             status = run_test(t, best, stored, err);
         free(own);

@@ -96,7 +96,7 @@ TEST(checkpoint__values_names_and_shapes_survive)
     make(&g, SETTINGS("seed=99"), NETWORK_INFER);
     struct error err;
     char *note = NULL;
-    CHECK_OK(checkpoint_load(&g.n->params, f.path, &note, &err), err);
+    CHECK_OK(checkpoint_load(&g.n->params, &g.x.model, f.path, &note, &err), err);
     CHECK(!note);
     CHECK(memcmp(f.n->params.values, g.n->params.values, f.n->params.total * sizeof(real)) == 0);
 
@@ -168,8 +168,8 @@ TEST(checkpoint_load__strips_a_prefix_of_all_names_and_says_so)
         char *note = NULL;
         memset(g.n->params.values, 0, g.n->params.total * sizeof(real));
         CHECK_OK(
-            checkpoint_load(&g.n->params, rewrite(&f, (struct change){.prefix = prefixes[i]}),
-                            &note, &err),
+            checkpoint_load(&g.n->params, &g.x.model,
+                            rewrite(&f, (struct change){.prefix = prefixes[i]}), &note, &err),
             err);
         CHECK_CONTAINS(note, prefixes[i]);
         CHECK(memcmp(f.n->params.values, g.n->params.values, f.n->params.total * sizeof(real)) ==
@@ -200,7 +200,7 @@ TEST(checkpoint_load__refuses_what_does_not_fit_and_changes_nothing)
         char *note = NULL;
         const char *path = rewrite(&f, rows[i].change);
         test_about("%s", rows[i].what);
-        CHECK_INT(checkpoint_load(&f.n->params, path, &note, &err), ERR_INPUT);
+        CHECK_INT(checkpoint_load(&f.n->params, &f.x.model, path, &note, &err), ERR_INPUT);
         CHECK_CONTAINS(err.text, path);
         CHECK_CONTAINS(err.text, "tensors match");
         CHECK_CONTAINS(err.text, rows[i].what);
@@ -217,7 +217,7 @@ TEST(checkpoint_load__refuses_super_with_another_token_count)
          NETWORK_INFER);
     struct error err;
     write(&f);
-    CHECK_INT(checkpoint_load(&g.n->params, f.path, NULL, &err), ERR_INPUT);
+    CHECK_INT(checkpoint_load(&g.n->params, &g.x.model, f.path, NULL, &err), ERR_INPUT);
     CHECK_CONTAINS(err.text, "blocks.0.attn.align.weight (7, 7) instead of (5, 5)");
     drop(&f);
     drop(&g);
@@ -235,7 +235,7 @@ TEST(checkpoint_init__lets_attention_and_head_differ_alone)
     char *note = NULL;
     const struct param *align = params_find(&g.n->params, "blocks.0.attn.align.weight");
     real before = align->value[3];
-    CHECK_OK(checkpoint_init(&g.n->params, f.path, &note, &err), err);
+    CHECK_OK(checkpoint_init(&g.n->params, &g.x.model, f.path, &note, &err), err);
     CHECK_CONTAINS(note, "missing: blocks.0.attn.q.weight");
     CHECK_CONTAINS(note, "unexpected: blocks.0.attn.qkv.weight");
     free(note);
@@ -245,11 +245,11 @@ TEST(checkpoint_init__lets_attention_and_head_differ_alone)
     CHECK(memcmp(a->value, b->value, a->count * sizeof(real)) == 0);
 
     const char *path = rewrite(&f, (struct change){.drop = "blocks.0.norm1.weight"});
-    CHECK_INT(checkpoint_init(&f.n->params, path, &note, &err), ERR_INPUT);
+    CHECK_INT(checkpoint_init(&f.n->params, &f.x.model, path, &note, &err), ERR_INPUT);
     CHECK_CONTAINS(err.text, "1 missing: blocks.0.norm1.weight");
     struct fixture deep;
     make(&deep, SETTINGS("model.depth=3"), NETWORK_INFER);
-    CHECK_INT(checkpoint_init(&deep.n->params, f.path, &note, &err), ERR_INPUT);
+    CHECK_INT(checkpoint_init(&deep.n->params, &deep.x.model, f.path, &note, &err), ERR_INPUT);
     drop(&f);
     drop(&g);
     drop(&deep);
@@ -265,7 +265,7 @@ TEST(checkpoint_init__a_head_for_other_classes_starts_anew)
     write(&f);
     struct error err;
     char *note = NULL;
-    CHECK_OK(checkpoint_init(&g.n->params, f.path, &note, &err), err);
+    CHECK_OK(checkpoint_init(&g.n->params, &g.x.model, f.path, &note, &err), err);
     CHECK_CONTAINS(note, "2 of another shape keep their initial values: head.weight (6, 24) "
                          "instead of (4, 24), head.bias");
     CHECK_CONTAINS(note, ", 0 missing, 0 unexpected");
@@ -278,7 +278,7 @@ TEST(checkpoint_init__a_head_for_other_classes_starts_anew)
         test_about("%s", got->name);
         CHECK(memcmp(got->value, want->value, got->count * sizeof(real)) == 0);
     }
-    CHECK_INT(checkpoint_load(&g.n->params, f.path, NULL, &err), ERR_INPUT);
+    CHECK_INT(checkpoint_load(&g.n->params, &g.x.model, f.path, NULL, &err), ERR_INPUT);
     CHECK_CONTAINS(err.text, "2 of another shape: head.weight");
     drop(&f);
     drop(&g);
@@ -293,7 +293,7 @@ TEST(checkpoint_init__position_embeddings_of_another_grid_are_refused)
     write(&f);
     struct error err;
     char *note = NULL;
-    CHECK_INT(checkpoint_init(&g.n->params, f.path, &note, &err), ERR_INPUT);
+    CHECK_INT(checkpoint_init(&g.n->params, &g.x.model, f.path, &note, &err), ERR_INPUT);
     CHECK_CONTAINS(err.text, "pos_embed (1, 7, 24) instead of (1, 5, 24)");
     CHECK_CONTAINS(err.text, "not resampled");
     drop(&f);
@@ -307,7 +307,8 @@ TEST(checkpoint_load__says_what_matched_of_foreign_files)
     write(&f);
     struct error err;
     char *note = NULL;
-    CHECK_OK(checkpoint_load(&f.n->params, rewrite(&f, (struct change){0}), &note, &err), err);
+    const char *path = rewrite(&f, (struct change){0});
+    CHECK_OK(checkpoint_load(&f.n->params, &f.x.model, path, &note, &err), err);
     CHECK_CONTAINS(note, test_text(": %d tensors match, 0 missing, 0 unexpected",
                                    f.n->params.count));
     free(note);

@@ -208,7 +208,7 @@ TEST(checkpoint_load__refuses_values_that_are_not_finite)
     CHECK_OK(network_create(&n, &x, NETWORK_INFER, 8, 1, &err), err);
     params_find(&n->params, "norm.bias")->value[1] = (real)NAN;
     CHECK_OK(checkpoint_write(path, n, n->params.values, classes, 1, &err), err);
-    CHECK_INT(checkpoint_load(&n->params, path, NULL, &err), ERR_INPUT);
+    CHECK_INT(checkpoint_load(&n->params, &x.model, path, NULL, &err), ERR_INPUT);
     CHECK_CONTAINS(err.text, path);
     CHECK_CONTAINS(err.text, "norm.bias");
     network_destroy(n);

@@ -317,7 +317,8 @@ TEST(trainer__divergence_after_an_epoch_leaves_its_checkpoint)
 
     struct network *n = NULL;
     CHECK_OK(network_create(&n, &x, NETWORK_INFER, 8, 1, &err), err);
-    CHECK_OK(checkpoint_load(&n->params, below(directory, "last.safetensors"), NULL, &err), err);
+    const char *last = below(directory, "last.safetensors");
+    CHECK_OK(checkpoint_load(&n->params, &x.model, last, NULL, &err), err);
     CHECK(step_values_finite(n));
     network_destroy(n);
     CHECK(strlen(rig_metrics(directory)) > 2);
@@ -390,8 +391,8 @@ TEST(trainer__start_weights_come_from_init_from)
     struct network *a = NULL, *b = NULL;
     CHECK_OK(network_create(&a, &x, NETWORK_INFER, 8, 1, &err), err);
     CHECK_OK(network_create(&b, &x, NETWORK_INFER, 8, 1, &err), err);
-    CHECK_OK(checkpoint_load(&a->params, first, NULL, &err), err);
-    CHECK_OK(checkpoint_load(&b->params, second, NULL, &err), err);
+    CHECK_OK(checkpoint_load(&a->params, &x.model, first, NULL, &err), err);
+    CHECK_OK(checkpoint_load(&b->params, &x.model, second, NULL, &err), err);
     for (size_t i = 0; i < a->params.total; i++)
         CHECK_NEAR(a->params.values[i], b->params.values[i], 1e-6);
     network_destroy(a);
