@@ -11,15 +11,19 @@ import sys
 import torch
 
 import crosscheck
+import crosscheck_swin
 import formula
 import hosseini_6_1
+import swin
 import trajectory
 import vit
 
-LIMIT = 30 * 1024
+LIMIT = 32 * 1024
 BATCH = 3
 BASE = {"name": "vit", "image_size": [12, 8], "channels": 3, "classes": 5, "patch_size": 4,
         "dim": 24, "depth": 2, "heads": 3, "mlp_ratio": 2, "pool": "cls", "pos_embed": "learned"}
+SWIN = {"name": "swin", "image_size": 32, "channels": 3, "classes": 5, "patch_size": 4, "dim": 12,
+        "depths": [2, 1], "heads": [2, 4], "window_size": 4, "mlp_ratio": 2}
 ADAMW = {"name": "adamw", "lr": 1e-3, "weight_decay": 0.05, "betas": [0.9, 0.999], "eps": 1e-8}
 SGD = {"name": "sgd", "lr": 5e-2, "weight_decay": 0.05, "momentum": 0.9}
 
@@ -50,28 +54,65 @@ def vit_cases():
     yield "vit_label_smoothing", model(), 0.1
 
 
-def vit_case(name, config, smoothing):
-    m = vit.Model(config)
-    params = {n: torch.from_numpy(formula.tensor(n, s)) for n, s in vit.parameter_shapes(m).items()}
+def swin_model(attention="standard", **changes):
+    return {**SWIN, **changes, "attention": attention}
+
+
+def swin_cases():
+    """Name and model of every case of kind "swin".
+
+    SWIN has an 8 x 8 map with one block of unmoved and one of moved windows, then a map that is one
+    window.
+    """
+    for name in ("standard", "optimized", "efficient", "super"):
+        yield "swin_" + name, swin_model(name)
+    fine = {"patch_size": 2, "depths": [1, 2]}
+    yield "swin_fine_standard", swin_model(**fine)
+    shrunk = {"patch_size": 8, "depths": [1, 2]}  # maps of 4 and 2: the second window is 2
+    yield "swin_shrunk_standard", swin_model(**shrunk)
+    yield "swin_shrunk_super", swin_model("super", **shrunk)
+    yield "swin_per_stage", swin_model(["standard", "super", "efficient"], patch_size=2, dim=8,
+                                       depths=[1, 2, 1], heads=[2, 2, 4])
+    yield "swin_rect_image", swin_model("efficient", patch_size=2, image_size=[16, 32])
+    yield "swin_rect_patch", swin_model("super", patch_size=[4, 2])
+    one_axis = {"image_size": [16, 8], "patch_size": 2, "depths": [2], "heads": [2]}
+    yield "swin_one_axis_standard", swin_model(**one_axis)  # 8 x 4: moved down, not to the right
+    yield "swin_rect_window", swin_model("super", image_size=[32, 24], window_size=[4, 3])
+    odd = {"image_size": 24, "patch_size": 2, "window_size": 3}
+    yield "swin_odd_window", swin_model("optimized", **odd)
+    yield "swin_grey", swin_model("super", image_size=28, channels=1, patch_size=2, window_size=7,
+                                  heads=[4, 2])
+    yield "swin_no_bias", swin_model(qkv_bias=False, proj_bias=False)
+    yield "swin_super_all", swin_model({"name": "super", "base": "standard", "wa_bias": True,
+                                        "wa_share": False})
+
+
+def model_case(kind, name, config, smoothing=0.0):
+    """A case of kind "vit" or "swin"."""
+    host, check = {"vit": (vit, crosscheck.check_modules),
+                   "swin": (swin, crosscheck_swin.check)}[kind]
+    m = host.Model(config)
+    params = {n: torch.from_numpy(formula.tensor(n, s)) for n, s in
+              host.parameter_shapes(m).items()}
     shape = (BATCH, m.channels) + m.image
     x = torch.from_numpy(formula.tensor("x", shape))
     labels = formula.labels(BATCH, m.classes)
 
     leaves = {n: v.clone().requires_grad_() for n, v in params.items()}
     input_leaf = x.clone().requires_grad_()
-    outputs = vit.forward(m, leaves, input_leaf)
+    outputs = host.forward(m, leaves, input_leaf)
     loss = vit.loss(outputs["logits"], labels, smoothing)
     loss.backward()
     grads = {"x": input_leaf.grad, **{n: v.grad for n, v in leaves.items()}}
 
-    crosscheck.check_modules(m, params, x, labels, smoothing, outputs["logits"], loss, grads)
+    check(m, params, x, labels, smoothing, outputs["logits"], loss, grads)
     crosscheck.check_differences(
-        lambda p, moved: vit.loss(vit.forward(m, p, moved)["logits"], labels, smoothing),
+        lambda p, moved: vit.loss(host.forward(m, p, moved)["logits"], labels, smoothing),
         params, x, grads)
 
     tensors = {n: formula.summary(n, v.detach().numpy()) for n, v in outputs.items()}
     tensors.update({"grad." + n: formula.summary("grad." + n, g.numpy()) for n, g in grads.items()})
-    document = {"format": 1, "kind": "vit", "name": name,
+    document = {"format": 1, "kind": kind, "name": name,
                 "config": {"model": config, "train": {"label_smoothing": smoothing}},
                 "input": {"x": "x", "shape": list(shape), "labels": labels},
                 "params": sum(v.numel() for v in params.values()), "loss": float(loss.detach()),
@@ -88,6 +129,8 @@ def trajectory_cases():
     yield "trajectory_sgd_standard", model(), train_settings(SGD)
     yield ("trajectory_sgd_efficient", model("efficient", pool="mean", layer_scale=0.1),
            {**train_settings(SGD), "clip_norm": 1.6, "label_smoothing": 0.1})
+    yield "trajectory_adamw_swin_standard", swin_model(), train_settings(ADAMW)
+    yield "trajectory_adamw_swin_super", swin_model("super"), train_settings(ADAMW)
 
 
 def train_settings(optimizer):
@@ -123,7 +166,10 @@ def all_cases():
     yield formula_case()
     yield hosseini_6_1.case()
     for name, config, smoothing in vit_cases():
-        yield vit_case(name, config, smoothing)
+        yield model_case("vit", name, config, smoothing)
+    crosscheck_swin.check_published()
+    for name, config in swin_cases():
+        yield model_case("swin", name, config)
     for name, config, train in trajectory_cases():
         yield trajectory.case(name, config, train, BATCH)
 

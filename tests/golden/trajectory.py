@@ -1,10 +1,11 @@
-"""Ten updates of a small ViT by torch.optim, from formula weights and formula batches."""
+"""Ten updates of a small model by torch.optim, from formula weights and formula batches."""
 
 import math
 
 import torch
 
 import formula
+import swin
 import vit
 
 UPDATES, WARMUP, MIN_LR = 10, 3, 1e-5
@@ -18,7 +19,8 @@ def learning_rate(t, lr):
 
 
 def decays(name, value):
-    return value.dim() > 1 and name not in ("cls_token", "pos_embed")
+    return value.dim() > 1 and name.rpartition(".")[2] not in (
+        "cls_token", "pos_embed", "relative_position_bias_table")
 
 
 def make_optimizer(settings, params):
@@ -49,8 +51,9 @@ def by_hand(settings, state, name, p, g, t, lr):
 
 
 def case(name, model, train, batch):
-    m = vit.Model(model)
-    shapes = vit.parameter_shapes(m)
+    host = {"vit": vit, "swin": swin}[model["name"]]
+    m = host.Model(model)
+    shapes = host.parameter_shapes(m)
     start = {n: torch.from_numpy(formula.tensor(n, s)) for n, s in shapes.items()}
     params = {n: v.clone().requires_grad_() for n, v in start.items()}
     settings, clip = train["optimizer"], train["clip_norm"]
@@ -61,7 +64,7 @@ def case(name, model, train, batch):
         x = torch.from_numpy(formula.tensor("x.%d" % t, (batch, m.channels) + m.image))
         y = formula.labels(batch, m.classes, first=t * batch)
         optimizer.zero_grad()
-        loss = vit.loss(vit.forward(m, params, x)["logits"], y, train["label_smoothing"])
+        loss = vit.loss(host.forward(m, params, x)["logits"], y, train["label_smoothing"])
         loss.backward()
         norm = math.sqrt(sum(float((v.grad * v.grad).sum()) for v in params.values()))
         scale = min(1.0, clip / (norm + 1e-6))

@@ -110,5 +110,5 @@ TEST(trajectory__follows_pytorch_in_every_case)
     int cases = 0;
     for (; path[cases]; cases++)
         follow(path[cases]);
-    CHECK(cases >= 4);
+    CHECK(cases >= 6);
 }
