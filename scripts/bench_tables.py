@@ -3,6 +3,8 @@
 import json
 import os
 
+import bench_goals
+
 BEGIN, END = "<!-- bench-peers: begin -->", "<!-- bench-peers: end -->"
 
 
@@ -27,10 +29,8 @@ def merge(old, new, order):
     if not old or any(old[key] != new[key] for key in ("machine", "versions")):
         return new
     rows = {row["name"]: row for row in old["rows"] + new["rows"]}
-    merged = {**new, "rows": [rows[name] for name in order if name in rows]}
-    if "scaling" in old:
-        merged.setdefault("scaling", old["scaling"])
-    return merged
+    kept = {name: old[name] for name in ("scaling", "attention", "variants") if name in old}
+    return {**kept, **new, "rows": [rows[name] for name in order if name in rows]}
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -53,8 +53,16 @@ def rate(row, side):
     return row["sides"][side]["img_per_sec"] if side in row["sides"] else None
 
 
-def ratio(ours, theirs):
-    return "%.2f" % (ours["median"] / theirs["median"]) if ours and theirs else "–"
+def quotient(ours, theirs):
+    return ours["median"] / theirs["median"] if ours and theirs else None
+
+
+def times(value):
+    return "–" if value is None else "%.2f" % value
+
+
+def percent(value):
+    return "–" if value is None else bench_goals.percent(value)
 
 
 def megabytes(row, side):
@@ -69,10 +77,17 @@ def ceiling(row, precision):
 
 def share(row, precision):
     """What a whole step of attnbench reaches of that rate."""
-    side, products = row["sides"].get("attnbench " + precision), ceiling(row, precision)
-    if not side or not products:
-        return "–"
-    return "%.0f %%" % (100 * side["gflops_per_sec"]["median"] / products["median"])
+    side = row["sides"].get("attnbench " + precision)
+    return quotient(side and side["gflops_per_sec"], ceiling(row, precision))
+
+
+def rows_of(record, mode, latency=False):
+    return [row for row in record["rows"]
+            if row["mode"] == mode and (row["mode"] == "infer" and row["batch"] == 1) == latency]
+
+
+def precisions(record, row):
+    return [name for name in ("fp32", "bf16") if "attnbench " + name in row["sides"]]
 
 
 def kernel_text(kernel):
@@ -102,81 +117,191 @@ def about(record):
             v["python"], record["rounds"], record["seconds"], record["load_at_start"]), ""]
 
 
-def speed(record):
-    rows = []
-    for row in record["rows"]:
-        ours, theirs = rate(row, "attnbench fp32"), rate(row, "pytorch fp32")
-        rows.append((row["title"], str(row["threads"]), spread(ours), spread(theirs),
-                     ratio(ours, theirs), spread(ceiling(row, "fp32")), share(row, "fp32")))
-    return ["### Images a second, fp32", ""] + table(
-        ("work", "threads", "attnbench", "PyTorch", "ratio", "products, GFLOP/s", "share of it"),
-        rows)
+GOAL = ("goal", "holds")
 
 
-def speed_onnx(record):
-    rows = []
-    for row in record["rows"]:
-        side = "onnxruntime fp32"
-        if side not in row["sides"] and side not in row["failed"]:
+def train(record, precision):
+    rows, amx = [], "amx_bf16" in record["machine"]["features"]
+    for row in rows_of(record, "train"):
+        ours, theirs = rate(row, "attnbench " + precision), rate(row, "pytorch " + precision)
+        if not ours:
             continue
-        ours, theirs = rate(row, "attnbench fp32"), rate(row, side)
-        rows.append((row["title"], spread(ours), row["failed"].get(side) or spread(theirs),
-                     ratio(ours, theirs)))
+        own = quotient(ours, rate(row, "attnbench fp32"))
+        goal = bench_goals.train(precision, quotient(ours, theirs), share(row, precision), own, amx)
+        rows.append([row["title"], spread(ours),
+                     "fails" if "pytorch " + precision in row["failed"] else spread(theirs),
+                     times(quotient(ours, theirs)),
+                     *([times(own)] if precision == "bf16" else []),
+                     spread(ceiling(row, precision)), percent(share(row, precision)), *goal])
     if not rows:
         return []
-    return ["### Images a second beside onnxruntime, fp32", ""] + table(
-        ("work", "attnbench", "onnxruntime", "ratio"), rows)
+    return ["### Training, images a second, %s" % precision, ""] + table(
+        ("work", "attnbench", "PyTorch " + precision, "ratio",
+         *(["against its fp32"] if precision == "bf16" else []), "products, GFLOP/s",
+         "share of it", *GOAL), rows)
 
 
-def speed_bf16(record):
+def infer(record):
     rows = []
-    for row in record["rows"]:
-        ours, theirs = rate(row, "attnbench bf16"), rate(row, "pytorch bf16")
-        if ours or theirs:
-            rows.append((row["title"], spread(ours), spread(theirs), ratio(ours, theirs),
-                         ratio(ours, rate(row, "attnbench fp32")), spread(ceiling(row, "bf16")),
-                         share(row, "bf16")))
+    for row in rows_of(record, "infer"):
+        onnx = rate(row, "onnxruntime fp32")
+        for precision in precisions(record, row):
+            ours, theirs = rate(row, "attnbench " + precision), rate(row, "pytorch " + precision)
+            ratio = quotient(ours, onnx)
+            goal = bench_goals.NOTHING
+            if row["config"] == "vit_tiny_224":
+                goal = bench_goals.infer(precision, ratio, share(row, precision))
+            rows.append((row["title"], precision, spread(ours), spread(theirs), spread(onnx),
+                         times(quotient(ours, theirs)), times(ratio),
+                         spread(ceiling(row, precision)), percent(share(row, precision)), *goal))
     if not rows:
         return []
-    return ["### Images a second, bf16", ""] + table(
-        ("work", "attnbench", "PyTorch", "ratio", "attnbench against its fp32",
-         "products, GFLOP/s", "share of it"), rows)
+    return ["### Inference, images a second", "",
+            "PyTorch at the same precision; onnxruntime in fp32, which both of ours are held "
+            "against.", ""] + table(
+        ("work", "precision", "attnbench", "PyTorch", "onnxruntime", "to PyTorch",
+         "to onnxruntime", "products, GFLOP/s", "share of it", *GOAL), rows)
+
+
+def milliseconds(rate):
+    """Of a step of one image, from images a second."""
+    if not rate:
+        return None
+    return {"median": 1e3 / rate["median"], "low": 1e3 / rate["high"], "high": 1e3 / rate["low"],
+            "rounds": rate["rounds"]}
+
+
+def latency(record):
+    rows = []
+    for row in rows_of(record, "infer", latency=True):
+        onnx = rate(row, "onnxruntime fp32")
+        for precision in precisions(record, row):
+            ours, theirs = rate(row, "attnbench " + precision), rate(row, "pytorch " + precision)
+            ratio = quotient(ours, onnx)
+            rows.append((row["title"], precision, spread(milliseconds(ours)),
+                         spread(milliseconds(theirs)), spread(milliseconds(onnx)),
+                         times(quotient(ours, theirs)), times(ratio),
+                         *bench_goals.latency(precision, ratio)))
+    if not rows:
+        return []
+    return ["### Latency, milliseconds an image", "",
+            "Ratios are of speeds: above 1 attnbench is faster. onnxruntime in fp32.", ""] + table(
+        ("work", "precision", "attnbench", "PyTorch", "onnxruntime", "to PyTorch",
+         "to onnxruntime", *GOAL), rows)
 
 
 def memory(record):
     rows = []
     for row in record["rows"]:
-        theirs = megabytes(row, "pytorch fp32")
+        theirs, parts = megabytes(row, "pytorch fp32"), {}
         cells = [row["title"]]
         for side in ("attnbench fp32", "attnbench bf16", "pytorch fp32", "pytorch bf16",
                      "onnxruntime fp32"):
             ours = megabytes(row, side)
             text = "–" if ours is None else "%.0f" % ours
             if ours and theirs and side.startswith("attnbench"):
+                parts[side.split()[1]] = ours / theirs
                 text += " (%.2f)" % (ours / theirs)
             cells.append(text)
-        rows.append(cells)
+        rows.append([*cells, *bench_goals.memory(parts)])
+    if not rows:
+        return []
     return ["### Peak memory of the process, MB", "",
-            "In brackets: against PyTorch's in fp32.", ""] + table(
+            "In brackets: against PyTorch's in fp32, of which the goals are the largest part.",
+            ""] + table(
         ("work", "attnbench fp32", "attnbench bf16", "PyTorch fp32", "PyTorch bf16",
-         "onnxruntime fp32"), rows)
+         "onnxruntime fp32", *GOAL), rows)
 
 
 def scaling(record):
     if "scaling" not in record:
         return []
-    s = record["scaling"]
-    rows = []
-    for title, key in ((s["title"] + ", img/s", "img_per_sec"),
-                       ("its products alone, GFLOP/s", "gflops_per_sec")):
-        one, all_ = s[key + "_one_thread"], s[key]
-        rows.append((title, spread(one), spread(all_), ratio(all_, one)))
-    gain = (s["img_per_sec"]["median"] / s["img_per_sec_one_thread"]["median"]) / (
-        s["gflops_per_sec"]["median"] / s["gflops_per_sec_one_thread"]["median"])
-    head = ("fp32", "1 thread", "%d threads" % s["threads"], "gain")
-    return ["### Threads", ""] + table(head, rows) + [
-        "The step gains %.0f %% of what plain products gain." % (100 * gain), ""]
+    s, rows = record["scaling"], []
+    for precision in ("fp32", "bf16"):
+        if precision not in s:
+            continue
+        of, gains = s[precision], []
+        for title, key in ((s["title"] + ", img/s", "img_per_sec"),
+                           ("its products alone, GFLOP/s", "gflops_per_sec")):
+            one, all_ = of[key + "_one_thread"], of[key]
+            gains.append(quotient(all_, one))
+            rows.append([title, precision, spread(one), spread(all_), times(gains[-1])])
+        part = gains[0] / gains[1]
+        rows[-2] += [percent(part), *bench_goals.threads(precision, part)]
+        rows[-1] += ["", "", ""]
+    return ["### Threads", ""] + table(
+        ("work", "precision", "1 thread", "%d threads" % s["threads"], "gain",
+         "of the products' gain", *GOAL), rows)
 
+
+# --- attention alone ------------------------------------------------------------------------------
+
+def per_image(side):
+    """Milliseconds."""
+    if not side:
+        return None
+    seconds = side["seconds_per_image"]
+    return {**{key: 1e3 * seconds[key] for key in ("median", "low", "high")},
+            "rounds": seconds["rounds"]}
+
+
+def attention(record):
+    if "attention" not in record:
+        return []
+    a, rows = record["attention"], []
+    for row in a["rows"]:
+        ours, theirs = row["attnbench"], row.get("pytorch")
+        products = a["products"][row["precision"]]
+        rows.append((
+            str(row["tokens"]), str(row["batch"]),
+            "forward" if row["mode"] == "infer" else "forward and backward", row["precision"],
+            spread(per_image(ours)), spread(per_image(theirs)),
+            times(quotient(theirs and theirs["seconds_per_image"], ours["seconds_per_image"])),
+            spread(ours["gflops_per_sec"]), spread(theirs and theirs["gflops_per_sec"]),
+            percent(ours["gflops_per_sec"]["median"] / products),
+            "%.0f" % (ours["block_bytes"] / 1e6),
+            "%.0f" % (theirs["growth_bytes"] / 1e6) if theirs else "–",
+            "%.0f" % (row["tensor_bytes"] / 1e6)))
+    return ["### Attention alone, D %d, H %d, one layer" % (a["dim"], a["heads"]), "",
+            "Time of an image. GFLOP/s count 4 N² D forward and twice that backward, not what is "
+            "computed again. The products that it is held against are those of the whole model at "
+            "N = %d: %s. Memory is that of a step over the batch: all step blocks of the "
+            "model of one block, projections and MLP included; the growth of PyTorch's process "
+            "over softmax(q kᵀ) v alone; one tensor B x H x N x N in fp32." % (
+                a["rows"][0]["tokens"],
+                ", ".join("%.0f GFLOP/s in %s" % (rate, name)
+                          for name, rate in a["products"].items())), ""] + table(
+        ("N", "batch", "pass", "precision", "attnbench, ms", "PyTorch, ms", "ratio",
+         "attnbench, GFLOP/s", "PyTorch, GFLOP/s", "of the products", "attnbench, MB",
+         "PyTorch, MB", "N x N, MB"), rows)
+
+
+def variants(record):
+    if "variants" not in record:
+        return []
+    v, rows, failed = record["variants"]["rows"], [], []
+    tokens = sorted({point["tokens"] for row in v for point in row["points"]})
+    for row in v:
+        points = {point["tokens"]: point for point in row["points"]}
+        name = " ".join([row["name"]] + ["%s=%s" % pair for pair in row["options"].items()])
+        rows.append([name, row["complexity"],
+                     *[spread(per_image(points.get(n))) for n in tokens],
+                     *["%.0f" % (points[n]["block_bytes"] / 1e6) if n in points else "–"
+                       for n in tokens[-1:]],
+                     times(row["exponent"]),
+                     *bench_goals.exponent(row["published_exponent"], row["exponent"])])
+        if "failed" in row:
+            failed += ["%s: %s" % (row["name"], row["failed"]), ""]
+    return ["### Every attention, forward and backward, fp32", "",
+            "Milliseconds of the mixing of an image, D and H as above, no class token, B x N about "
+            "constant; step blocks of the model of one block at the largest N; the power of N "
+            "that fits the times from 196 tokens on.", ""] + table(
+        ("attention", "published", *["N = %d" % n for n in tokens],
+         "step blocks at %d, MB" % tokens[-1] if tokens else "step blocks, MB", "exponent", *GOAL),
+        rows) + failed
+
+
+# --- all of it ------------------------------------------------------------------------------------
 
 def settings(record):
     rows = []
@@ -200,8 +325,8 @@ def settings(record):
 
 
 def lines(record):
-    out = about(record)
-    for section in (speed, speed_bf16, speed_onnx, memory, scaling, settings):
+    out = about(record) + train(record, "fp32") + train(record, "bf16")
+    for section in (infer, latency, memory, scaling, attention, variants, settings):
         out += section(record)
     return out
 

@@ -5,7 +5,8 @@ linear layer for q, k and v, softmax attention (F.scaled_dot_product_attention w
 has it), nn.LayerNorm with eps 1e-6, exact GELU. A training step clears the gradients, runs forward
 and backward, clips the norm to 1 and updates with AdamW. What is measured, and how long for, is as
 in `attnbench bench`: random images in memory, at least two steps and a quarter of the time to warm
-up, then the median over steps.
+up, then the median over steps. Swin is torchvision's. --attention measures softmax(scale q k^T) v
+alone.
 """
 
 import argparse
@@ -150,10 +151,11 @@ def quantile(values, q):
     return values[below] + (at - below) * (values[above] - values[below])
 
 
-def peak_rss_bytes():
+def rss_bytes(which):
+    """VmHWM: the most so far; VmRSS: now."""
     with open("/proc/self/status") as status:
         for line in status:
-            if line.startswith("VmHWM:"):
+            if line.startswith(which + ":"):
                 return int(line.split()[1]) * 1024
     return 0
 
@@ -187,13 +189,23 @@ def sgemm():
     return {"gflops_per_sec": 2 * 1024 ** 3 / quantile(times, 0.5) / 1e9}
 
 
+def swin_tiny(config):
+    """torchvision's, without stochastic depth."""
+    from torchvision.models.swin_transformer import SwinTransformer
+    assert config["name"] == "swin_tiny_patch4_window7_224" and config["image_size"] == 224
+    return SwinTransformer(patch_size=[4, 4], embed_dim=96, depths=[2, 2, 6, 2],
+                           num_heads=[3, 6, 12, 24], window_size=[7, 7], stochastic_depth_prob=0,
+                           num_classes=config["classes"])
+
+
 def make_model(options):
     """The model of the config, and images for it."""
     with open(options.config) as file:
         config = json.load(file)["model"]
     torch.manual_seed(1)
     size = (options.batch, config["channels"], config["image_size"], config["image_size"])
-    return VisionTransformer(config), torch.randn(size), config["classes"]
+    model = swin_tiny if config["name"].startswith("swin") else VisionTransformer
+    return model(config), torch.randn(size), config["classes"]
 
 
 def export(options):
@@ -202,6 +214,41 @@ def export(options):
     torch.onnx.export(model.eval(), x, options.onnx, opset_version=17, input_names=["x"],
                       output_names=["logits"])
     return {"params": sum(parameter.numel() for parameter in model.parameters())}
+
+
+def attention(options):
+    """A step of attention alone, composed, on B, H, N, d of --attention."""
+    B, H, N, d = (int(text) for text in options.attention.split(","))
+    kind = torch.bfloat16 if options.form == "tensors in bf16" else torch.float32
+    training = options.mode == "train"
+    q, k, v = (torch.randn(B, H, N, d).to(kind).requires_grad_(training) for _ in range(3))
+    dy = torch.randn(B, H, N, d).to(kind)
+
+    def step():
+        with torch.set_grad_enabled(training), torch.autocast(
+                "cpu", dtype=torch.bfloat16, enabled=options.form == "autocast"):
+            y = ((q * d ** -0.5) @ k.transpose(-2, -1)).softmax(dim=-1) @ v
+        if training:
+            y.backward(dy.to(y.dtype))
+            q.grad = k.grad = v.grad = None
+
+    return step
+
+
+def time_steps(options, step, result):
+    run(step, options.seconds / 4, min(2, options.least - 1))
+    times = run(step, options.seconds, options.least)
+    result["step_ms"] = {"median": 1e3 * quantile(times, 0.5), "p10": 1e3 * quantile(times, 0.1),
+                         "p90": 1e3 * quantile(times, 0.9)}
+    result["steps"] = len(times)
+
+
+def measure_attention(options):
+    result = {"mode": options.mode, "form": options.form}
+    step, before = attention(options), rss_bytes("VmRSS")
+    time_steps(options, step, result)
+    result["growth_bytes"] = rss_bytes("VmHWM") - before
+    return result
 
 
 def measure(options):
@@ -213,12 +260,8 @@ def measure(options):
         step, result["adamw"] = training(model, x, y, options.form == "autocast")
     else:
         step = inference(model, x, options.form)
-    run(step, options.seconds / 4, 2)
-    times = run(step, options.seconds, 3)
-    result["img_per_sec"] = options.batch / quantile(times, 0.5)
-    result["step_ms"] = {"median": 1e3 * quantile(times, 0.5), "p10": 1e3 * quantile(times, 0.1),
-                         "p90": 1e3 * quantile(times, 0.9)}
-    result["steps"] = len(times)
+    time_steps(options, step, result)
+    result["img_per_sec"] = 1e3 * options.batch / result["step_ms"]["median"]
     return result
 
 
@@ -229,16 +272,25 @@ def main():
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--form", choices=("eager", "autocast", "jit", "weights in bf16"),
-                        default="eager")
+    parser.add_argument("--least", type=int, default=3, help="steps to measure (default: 3)")
+    parser.add_argument("--form", default="eager", choices=(
+        "eager", "autocast", "jit", "weights in bf16", "tensors in bf16"))
+    parser.add_argument("--attention", metavar="B,H,N,d", help="attention alone, not a model")
     parser.add_argument("--sgemm", action="store_true", help="a plain product, not the model")
     parser.add_argument("--onnx", metavar="FILE", help="measure nothing, write the model there")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     torch.set_flush_denormal(True)
-    result = sgemm() if options.sgemm else export(options) if options.onnx else measure(options)
+    if options.sgemm:
+        result = sgemm()
+    elif options.onnx:
+        result = export(options)
+    elif options.attention:
+        result = measure_attention(options)
+    else:
+        result = measure(options)
     result.update(threads=options.threads, torch=torch.__version__, blas=blas(),
-                  capability=capability(), peak_rss_bytes=peak_rss_bytes())
+                  capability=capability(), peak_rss_bytes=rss_bytes("VmHWM"))
     json.dump(result, sys.stdout)
     print()
 
