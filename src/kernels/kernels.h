@@ -196,6 +196,33 @@ void kernel_sdpa_grad(struct heads dq, int beta_q, struct heads dk, int beta_k, 
                       struct heads v, struct heads y, struct heads dy, const real *lse,
                       const struct sdpa *s, real *scratch);
 
+/* --- mixing of tokens ------------------------------------------------------------------------- */
+
+/* One matrix for many groups of N rows, which lie one after the other in rows of D columns; the
+ * columns are `parts` equal parts with a matrix each. In group g, a window of `windows`, rows t and j
+ * mix where region[t] = region[j]. */
+struct mix {
+    int groups, N, D, parts;
+    const real *W;               /* (parts, N, N) */
+    int windows, patterns;       /* patterns 0: all rows mix, and the rest is not read */
+    const int *pattern;          /* (windows): group g has pattern[g mod windows]; 0: all rows mix */
+    const unsigned char *region; /* (patterns, N), of patterns 1 .. */
+};
+
+/* Scratch that both directions need, in reals. */
+size_t kernel_mix_scratch(const struct mix *o);
+
+/* y = beta y + op(W) x + bias 1^T for every group and part; op transposes, `bias` (N) may be NULL and
+ * wants beta 0. bf16 is multiplied as in kernel_gemm, W being rounded where x is bf16 and the level
+ * has such products. */
+void kernel_mix(struct vec y, int beta, enum trans trans, struct vec x, const real *bias,
+                const struct mix *o, real *scratch);
+
+/* dW += sum over the groups, in their order, of dy x^T where rows mix; dbias += the sums of dy over
+ * groups and columns. Each may be NULL. */
+void kernel_mix_grad(real *dW, real *dbias, struct vec dy, struct vec x, const struct mix *o,
+                     real *scratch);
+
 /* --- parameters ------------------------------------------------------------------------------- */
 
 /* sum[i] += x[i] for n elements. */

@@ -64,11 +64,24 @@ struct tensor *op_matmul(struct graph *g, struct tensor *a, struct tensor *b);
 struct tensor *op_matmul_tn(struct graph *g, struct tensor *a, struct tensor *b);
 struct tensor *op_matmul_nt(struct graph *g, struct tensor *a, struct tensor *b);
 
+/* Which tokens may see each other: id[w * tokens + t] is the region of token t in window w, of `windows`
+ * in an image; sample b of an input is window b mod windows. */
+struct token_regions {
+    int windows, tokens;
+    const unsigned char *id;
+};
+
 /* Mixes tokens: y[b, t, c] = sum over j of W[t, j] x[b, j, c] + bias[t].  W: (N, N), or (H, N, N) with
  * a matrix for each of H equal parts of the columns  x: (B, N, D)  bias: (N) or NULL.
  * Hosseini and Hosseini, arXiv:2403.01643, eq. 22. */
 struct tensor *op_token_mix(struct graph *g, struct tensor *x, struct tensor *W,
                             struct tensor *bias);
+
+/* The same, with W[t, j] taken as 0 in windows where tokens t and j are of different regions, which then
+ * do not influence each other, to the last bit. tokens = N and B a multiple of windows (ERR_SHAPE); what
+ * is needed of the regions is copied. NULL: none. */
+struct tensor *op_token_mix_regions(struct graph *g, struct tensor *x, struct tensor *W,
+                                    struct tensor *bias, const struct token_regions *regions);
 
 /* Bias of the scores of a window h x w from the tokens' relative positions, for every head:
  * y[a, i, j] = table[(yi - yj + h - 1)(2 w - 1) + xi - xj + w - 1, a], tokens in raster order.
@@ -100,13 +113,6 @@ struct tensor *op_drop_path(struct graph *g, struct tensor *x, double p);
  * eq. 1. Keeps one row sum per (B, H, N); backward recomputes the weights. */
 struct tensor *op_sdpa(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                        double scale);
-
-/* Which tokens may see each other: id[w * tokens + t] is the region of token t in window w, of `windows`
- * in an image; sample b of an input is window b mod windows. */
-struct token_regions {
-    int windows, tokens;
-    const unsigned char *id;
-};
 
 struct sdpa_terms {
     struct tensor *bias; /* (H, N, M), real, added to the scaled scores of every sample; or NULL */

@@ -290,6 +290,13 @@ static void wrong_token_heads(struct graph *g)
     op_token_mix(g, input(g, SHAPE(2, 3, 4)), param(g, "w", SHAPE(3, 3, 3)), NULL);
 }
 
+static void wrong_regions(struct graph *g)
+{
+    static const unsigned char region[9] = {0};
+    const struct token_regions regions = {.windows = 3, .tokens = 3, .id = region};
+    op_token_mix_regions(g, input(g, SHAPE(2, 3, 4)), param(g, "w", SHAPE(3, 3)), NULL, &regions);
+}
+
 static void wrong_dropout(struct graph *g)
 {
     op_dropout(g, input(g, SHAPE(4)), 0.5);
@@ -338,6 +345,7 @@ static const struct wrong {
     {"sdpa", "0 windows of 3 tokens", no_windows},
     {"token_mix", "(4, 4)", wrong_token_mix},
     {"token_mix", "(3, 3, 3)", wrong_token_heads},
+    {"token_mix", "3 windows of 3 tokens for (2, 3, 4)", wrong_regions},
     {"dropout", "(4)", wrong_dropout},
     {"drop_path", "(4)", wrong_drop_path},
 };

@@ -87,3 +87,124 @@ TEST(relative_bias__is_the_table_at_the_difference_of_two_positions)
         CHECK_NEAR(rig_grad(&r, "t")[k], dtable[k], 10 * rig_rounding);
     rig_end(&r);
 }
+
+/* --- mixing within regions ----------------------------------------------------------------------
+ */
+
+enum { WINDOWS = 4, MIXED = 9, WIDTH = 40, IMAGES = 4, SAMPLES = IMAGES * WINDOWS };
+
+/* Windows of 3 x 3 behind a shift: whole, cut in two (twice alike, by other numbers), cut in four. */
+static const unsigned char region[WINDOWS * MIXED] = {
+    3, 3, 3, 3, 3, 3, 3, 3, 3, /**/ 1, 1, 2, 1, 1, 2, 1, 1, 2,
+    5, 5, 0, 5, 5, 0, 5, 5, 0, /**/ 0, 0, 1, 0, 0, 1, 2, 2, 3,
+};
+static const struct token_regions regions = {.windows = WINDOWS, .tokens = MIXED, .id = region};
+
+static bool meet(int sample, int t, int j)
+{
+    const unsigned char *id = region + sample % WINDOWS * MIXED;
+    return id[t] == id[j];
+}
+
+/* x (SAMPLES, MIXED, WIDTH) mixed by W, one matrix or one for each of `heads` parts of the columns; two
+ * images a slice. */
+static void ready_mix(struct rig *r, enum type type, int heads, const struct token_regions *o)
+{
+    rig_begin(r, 2 * WINDOWS, false);
+    struct graph *g = r->graph;
+    g->options.type = type;
+    struct tensor *x = graph_input(g, "x", TYPE_REAL, SHAPE(2 * WINDOWS, MIXED, WIDTH), true);
+    struct shape shape = heads > 1 ? SHAPE(heads, MIXED, MIXED) : SHAPE(MIXED, MIXED);
+    struct tensor *W = graph_param(g, "W", shape, INIT_NORMAL(1));
+    struct tensor *b = graph_param(g, "b", SHAPE(MIXED), INIT_NORMAL(1));
+    if (type == TYPE_BF16) /* an op that stores what it gives in the graph's type */
+        x = op_patchify(g, graph_reshape(g, x, SHAPE(2 * WINDOWS, 1, MIXED, WIDTH)), 1, WIDTH);
+    rig_ready(r, op_token_mix_regions(g, x, W, b, o), SAMPLES);
+    rig_randomize(r, 1);
+}
+
+TEST(token_mix__mixes_within_regions_alone)
+{
+    enum { HEADS = 2, SQUARE = MIXED * MIXED };
+    struct rig r;
+    ready_mix(&r, TYPE_REAL, HEADS, &regions);
+    rig_run(&r);
+    const real *W = rig_value(&r, "W"), *b = rig_value(&r, "b"), *x = r.x[0];
+    double dW[HEADS * SQUARE] = {0}, db[MIXED] = {0};
+    for (int s = 0; s < SAMPLES; s++)
+        for (int c = 0; c < WIDTH; c++) {
+            double dx[MIXED] = {0};
+            int head = c / (WIDTH / HEADS) * SQUARE, first = s * MIXED * WIDTH + c;
+            for (int t = 0; t < MIXED; t++) {
+                double y = (double)b[t], dy = (double)r.dy[first + t * WIDTH];
+                for (int j = 0; j < MIXED; j++) {
+                    double w = meet(s, t, j) ? (double)W[head + t * MIXED + j] : 0;
+                    double from = (double)x[first + j * WIDTH];
+                    y += w * from;
+                    dx[j] += w * dy;
+                    dW[head + t * MIXED + j] += meet(s, t, j) ? dy * from : 0;
+                }
+                db[t] += dy;
+                CHECK_NEAR(r.y[first + t * WIDTH], y, 10 * rig_rounding);
+            }
+            for (int j = 0; j < MIXED; j++)
+                CHECK_NEAR(r.dx[0][first + j * WIDTH], dx[j], 10 * rig_rounding);
+        }
+    for (int i = 0; i < HEADS * SQUARE; i++)
+        CHECK_NEAR(rig_grad(&r, "W")[i], dW[i], 100 * rig_rounding);
+    for (int t = 0; t < MIXED; t++)
+        CHECK_NEAR(rig_grad(&r, "b")[t], db[t], 100 * rig_rounding);
+    rig_end(&r);
+}
+
+/* Other numbers for all tokens that do not meet token 0 of their window, in x and dy. */
+static void disturb(struct rig *r)
+{
+    for (int s = 0; s < SAMPLES; s++)
+        for (int t = 0; t < MIXED; t++)
+            for (int c = 0; c < WIDTH && !meet(s, t, 0); c++) {
+                r->x[0][(s * MIXED + t) * WIDTH + c] *= -3;
+                r->dy[(s * MIXED + t) * WIDTH + c] += 7;
+            }
+}
+
+TEST(token_mix__keeps_regions_apart_to_the_last_bit)
+{
+    const enum type types[] = {TYPE_REAL, TYPE_BF16};
+    for (int i = 0; i < 2; i++) {
+        struct rig r;
+        test_about(types[i] == TYPE_BF16 ? "bf16" : "real");
+        ready_mix(&r, types[i], 1, &regions);
+        rig_run(&r);
+        real *y = rig_copy(&r, r.y, r.y_count), *dx = rig_copy(&r, r.dx[0], r.count[0]);
+        disturb(&r);
+        rig_run(&r);
+        int changed = 0;
+        for (int s = 0; s < SAMPLES; s++)
+            for (int t = 0; t < MIXED; t++) {
+                size_t at = (size_t)((s * MIXED + t) * WIDTH), bytes = WIDTH * sizeof *y;
+                bool same = !memcmp(y + at, r.y + at, bytes) && !memcmp(dx + at, r.dx[0] + at, bytes);
+                if (meet(s, t, 0))
+                    CHECK(same);
+                changed += !same;
+            }
+        CHECK_INT(changed, IMAGES * (3 + 3 + 5));
+        rig_end(&r);
+    }
+}
+
+TEST(token_mix__mixes_windows_of_one_region_as_without_regions)
+{
+    struct rig a, b;
+    ready_mix(&a, TYPE_REAL, 1, NULL);
+    ready_mix(&b, TYPE_REAL, 1, &regions);
+    rig_run(&a);
+    rig_run(&b);
+    for (int s = 0; s < SAMPLES; s++) {
+        size_t at = (size_t)(s * MIXED * WIDTH), bytes = MIXED * WIDTH * sizeof(real);
+        CHECK(!memcmp(a.y + at, b.y + at, bytes) == (s % WINDOWS == 0));
+        CHECK(!memcmp(a.dx[0] + at, b.dx[0] + at, bytes) == (s % WINDOWS == 0));
+    }
+    rig_end(&a);
+    rig_end(&b);
+}
