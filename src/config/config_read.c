@@ -208,6 +208,10 @@ static enum status read_choices(struct reader *r, const struct field *f, const s
     *to = (struct choices){0};
     if (count == 0)
         return reader_fail(r, "is an empty list");
+    const struct json_value *first = json_type(v) == JSON_OBJECT ? json_first(v) : NULL;
+    if (first && *json_key(first) >= '0' && *json_key(first) <= '9')
+        return reader_fail(r, "is no list that has an item %s (give the whole list)",
+                           json_key(first));
     to->at = arena_alloc(r->memory, (size_t)count * sizeof *to->at);
     if (!to->at)
         return error_memory(r->err, (size_t)count * sizeof *to->at);

@@ -125,9 +125,10 @@ static enum status check_lists(const struct swin *m, struct error *err)
         int n = lists[i].count;
         if (n == stages || (n == 1 && lists[i].one) || (n == 2 && lists[i].pair))
             continue;
-        return error_set(err, ERR_INPUT, "%s: %d %s for %d stages (depths has %d; expected %s%d)",
-                         lists[i].key, n, n == 1 ? "entry" : "entries", stages, stages,
-                         lists[i].one ? "one for all, or " : "", stages);
+        return error_set(err, ERR_INPUT, "%s: %d %s for the %d %s of depths (give %s%d)",
+                         lists[i].key, n, n == 1 ? "entry" : "entries", stages,
+                         stages == 1 ? "stage" : "stages", lists[i].one ? "one for all, or " : "",
+                         stages);
     }
     return OK;
 }
@@ -150,89 +151,79 @@ static enum status check_widths(const struct swin *m, struct error *err)
     return OK;
 }
 
-/* The first stage whose map does not fit along one axis, -1 where all do. `length` is that of the first
- * map; stage `other` (-1: all, -2: none) has windows of `window` there. *odd: a map cannot be merged. */
-static int misfit(const struct swin *m, int axis, int length, int other, int window, bool *odd)
+/* One axis of the maps: `length` tokens in the first stage. `window`: along its windows in `stage` (-1:
+ * in every stage), 0: as configured. */
+struct axis {
+    const struct swin *m;
+    int number, length, stage, window;
+};
+
+/* The first stage that cannot be merged, -1 where all can. */
+static int odd_stage(const struct axis *a)
 {
-    int stages = m->depths.count;
-    for (int i = 0; i < stages; i++, length /= 2) {
-        int w = other == i || other == -1 ? window : swin_window(m, i, axis);
-        *odd = false;
-        if (length % (w < length ? w : length))
+    for (int i = 0; i + 1 < a->m->depths.count; i++)
+        if (a->length >> i & 1 || !(a->length >> i))
             return i;
-        *odd = i + 1 < stages && length % 2;
-        if (*odd)
+    return -1;
+}
+
+/* The first stage whose map the window does not divide, -1 where it divides all. */
+static int torn_stage(const struct axis *a)
+{
+    for (int i = 0; i < a->m->depths.count; i++) {
+        int w = a->window && (a->stage == i || a->stage < 0) ? a->window
+                                                             : swin_window(a->m, i, a->number);
+        int length = a->length >> i;
+        if (length > w && length % w)
             return i;
     }
     return -1;
 }
 
-/* Writes the nearest numbers below and above `start` that `fits` accepts: "4 or 8"; "" for none. */
-struct nearest {
-    const struct swin *m;
-    int axis, stage, length;
-};
-
-static bool size_fits(const struct nearest *n, int patches)
+/* Writes the numbers next to `start`, below and above it, with which the axis fits when they become its
+ * length or its window (`varied` points into a): "4 or 8", times `unit`; "none". */
+static const char *nearest(char text[32], struct axis *a, int *varied, int start, int unit)
 {
-    bool odd;
-    return misfit(n->m, n->axis, patches, -2, 0, &odd) < 0;
-}
-
-static bool window_fits(const struct nearest *n, int window)
-{
-    bool odd;
-    int other = n->m->window_size.count > 2 ? n->stage : -1;
-    return misfit(n->m, n->axis, n->length, other, window, &odd) < 0;
-}
-
-static const char *nearest(char text[32], const struct nearest *n, int start, int unit,
-                           bool (*fits)(const struct nearest *, int))
-{
-    enum { REACH = 4096 };
-    int found[2] = {0, 0};
-    for (int step = 1; step < REACH && !(found[0] && found[1]); step++) {
-        if (!found[0] && start > step && fits(n, start - step))
-            found[0] = start - step;
-        if (!found[1] && fits(n, start + step))
-            found[1] = start + step;
-    }
-    text[0] = 0;
-    if (found[0] && found[1])
-        snprintf(text, 32, "%d or %d", found[0] * unit, found[1] * unit);
-    else if (found[0] || found[1])
-        snprintf(text, 32, "%d", (found[0] ? found[0] : found[1]) * unit);
+    enum { REACH = 65536 };
+    int found[2] = {0, 0}, count = 0;
+    for (int step = 1; step < REACH && !(found[0] && found[1]); step++)
+        for (int above = 0; above < 2; above++) {
+            *varied = above ? start + step : start - step;
+            if (!found[above] && *varied > 0 && odd_stage(a) < 0 && torn_stage(a) < 0)
+                found[above] = *varied * unit;
+        }
+    strcpy(text, found[0] || found[1] ? "" : "none");
+    for (int above = 0; above < 2; above++)
+        if (found[above])
+            snprintf(text + strlen(text), 32 - strlen(text), "%s%d", count++ ? " or " : "",
+                     found[above]);
     return text;
 }
 
-static enum status check_maps(const struct swin *m, struct error *err)
+static enum status check_axis(const struct swin *m, int axis, struct error *err)
 {
+    int patch = m->patch_size[axis], length = m->image_size[axis] / patch;
     bool square = m->image_size[0] == m->image_size[1] && m->patch_size[0] == m->patch_size[1];
-    for (int axis = 0; axis < 2; axis++) {
-        char sizes[32], windows[32];
-        bool odd;
-        int patch = m->patch_size[axis], length = m->image_size[axis] / patch;
-        int at = misfit(m, axis, length, -2, 0, &odd);
-        if (at < 0)
-            continue;
-        const char *what = square ? "image_size" : axis ? "image width" : "image height";
-        struct stage s = swin_stage(m, at);
-        const struct nearest n = {m, axis, at, length};
-        nearest(sizes, &n, length, patch, size_fits);
-        if (odd) {
-            error_set(err, ERR_INPUT, "image_size: the %d x %d map of stage %d is odd, and merging "
-                      "needs even ones (use fewer stages", s.grid[0], s.grid[1], at + 1);
-        } else {
-            int wanted = swin_window(m, at, axis);
-            error_set(err, ERR_INPUT, "window_size: %d does not divide the %d x %d map of stage %d ",
-                      wanted, s.grid[0], s.grid[1], at + 1);
-            nearest(windows, &n, wanted, 1, window_fits);
-            error_append(err, *windows ? "(windows of %s would" : "(no other would%s", windows);
-        }
-        return *sizes ? error_append(err, ", or %s %s)", what, sizes), ERR_INPUT
-                      : (error_append(err, ")"), ERR_INPUT);
-    }
-    return OK;
+    const char *what = square ? "image_size" : axis ? "an image width of" : "an image height of";
+    struct axis a = {.m = m, .number = axis, .length = length};
+    int odd = odd_stage(&a), torn = torn_stage(&a);
+    if (odd < 0 && torn < 0)
+        return OK;
+    char sizes[32], windows[32];
+    struct stage s = swin_stage(m, odd >= 0 ? odd : torn);
+    nearest(sizes, &a, &a.length, length, patch);
+    if (odd >= 0)
+        return error_set(err, ERR_INPUT,
+                         "image_size: the %d x %d map of stage %d is odd and cannot be merged (%s %s "
+                         "would do, or %d %s)", s.grid[0], s.grid[1], odd + 1, what, sizes, odd + 1,
+                         odd ? "stages" : "stage");
+    int wanted = swin_window(m, torn, axis);
+    a.length = length;
+    a.stage = m->window_size.count > 2 ? torn : -1;
+    nearest(windows, &a, &a.window, wanted, 1);
+    return error_set(err, ERR_INPUT,
+                     "window_size: %d does not divide the %d x %d map of stage %d (%s would do, or "
+                     "%s %s)", wanted, s.grid[0], s.grid[1], torn + 1, windows, what, sizes);
 }
 
 static enum status check_attention(const struct swin *m, struct error *err)
@@ -263,7 +254,9 @@ static enum status swin_check(const void *options, struct error *err)
     if (!status)
         status = check_widths(m, err);
     if (!status)
-        status = check_maps(m, err);
+        status = check_axis(m, 0, err);
+    if (!status)
+        status = check_axis(m, 1, err);
     if (!status)
         status = model_check_map(swin_stage(m, 0).grid, swin_stage(m, 0).dim, err);
     return status ? status : check_attention(m, err);
