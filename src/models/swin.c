@@ -11,7 +11,7 @@
 
 static const double norm_eps = 1e-5;
 
-enum { MAX_STAGES = 12, MAX_DIM = 65536 };
+enum { MAX_STAGES = 12, MAX_DIM = 65536, MAX_SIZE = 65536 };
 
 struct swin {
     int image_size[2], channels, classes;
@@ -24,15 +24,15 @@ struct swin {
 };
 
 static const struct field swin_fields[] = {
-    FIELD_PAIR(struct swin, image_size, 224, 1, 65536, "height and width of the input in pixels"),
+    FIELD_PAIR(struct swin, image_size, 224, 1, MAX_SIZE, "height and width of the input in pixels"),
     FIELD_INT(struct swin, channels, 3, 1, 4, "channels of the input: 1 grey, 3 RGB"),
     FIELD_INT(struct swin, classes, 1000, 2, 1000000, "number of classes"),
-    FIELD_PAIR(struct swin, patch_size, 4, 1, 65536, "height and width of a patch in pixels"),
+    FIELD_PAIR(struct swin, patch_size, 4, 1, MAX_SIZE, "height and width of a patch in pixels"),
     FIELD_INTS(struct swin, dim, "[96]", 1, MAX_DIM,
                "width of the first stage, doubled from stage to stage; or a list with one a stage"),
     FIELD_INTS(struct swin, depths, "[2, 2, 6, 2]", 1, 1000, "blocks of each stage"),
     FIELD_INTS(struct swin, heads, "[3, 6, 12, 24]", 1, 4096, "attention heads of each stage"),
-    FIELD_INTS(struct swin, window_size, "[7]", 1, 65536,
+    FIELD_INTS(struct swin, window_size, "[7]", 1, MAX_SIZE,
                "tokens along a window: a number, [height, width], or with other than two stages a "
                "list with one a stage; at most the map's"),
     FIELD_REAL(struct swin, mlp_ratio, 4, 0.001, 64, "hidden width of the MLP over the stage's"),
@@ -184,12 +184,12 @@ static int torn_stage(const struct axis *a)
  * length or its window (`varied` points into a): "4 or 8", times `unit`; "none". */
 static const char *nearest(char text[32], struct axis *a, int *varied, int start, int unit)
 {
-    enum { REACH = 65536 };
     int found[2] = {0, 0}, count = 0;
-    for (int step = 1; step < REACH && !(found[0] && found[1]); step++)
+    for (int step = 1; step < MAX_SIZE / unit && !(found[0] && found[1]); step++)
         for (int above = 0; above < 2; above++) {
             *varied = above ? start + step : start - step;
-            if (!found[above] && *varied > 0 && odd_stage(a) < 0 && torn_stage(a) < 0)
+            if (!found[above] && *varied > 0 && *varied <= MAX_SIZE / unit && odd_stage(a) < 0 &&
+                torn_stage(a) < 0)
                 found[above] = *varied * unit;
         }
     strcpy(text, found[0] || found[1] ? "" : "none");

@@ -1,58 +1,6 @@
 /* test_vit.c - sizes, presets, checks and noise of the Vision Transformer. Values: test_golden.c.
  */
-#include "config/config.h"
-#include "graph/rig.h"
-#include "models/model.h"
-
-struct vit_config {
-    struct choice model;
-};
-
-static const struct field vit_config_fields[] = {
-    FIELD_CHOICE(struct vit_config, model, model_kinds, "vit", "the model"),
-    FIELD_END,
-};
-
-struct network {
-    struct rig rig;
-    struct config *config;
-    struct choice model;
-};
-
-/* Reads the model of a config {"model": json}. */
-static void choose(struct network *n, const char *json, int batch, bool noise)
-{
-    struct vit_config config;
-    struct rig *r = &n->rig;
-    test_about("%s", json);
-    rig_begin(r, batch, noise);
-    CHECK_OK(config_parse(&n->config, test_text("{\"model\": %s}", json), "vit", &r->error),
-             r->error);
-    CHECK_OK(config_read(n->config, vit_config_fields, &config, &r->memory, &r->error), r->error);
-    n->model = config.model;
-}
-
-/* Returns the logits. */
-static struct tensor *record(struct network *n)
-{
-    struct rig *r = &n->rig;
-    const struct model *model = model_of(&n->model);
-    struct model_shape s = model->shape(n->model.options);
-    CHECK_OK(model->check(n->model.options, &r->error), r->error);
-    struct shape images = SHAPE(r->graph->options.batch, s.channels, s.height, s.width);
-    struct tensor *x = graph_input(r->graph, "x", TYPE_REAL, images, true);
-    struct tensor *logits = model->record(r->graph, n->model.options, x);
-    CHECK_STR(r->graph->error.status ? r->graph->error.text : "", "");
-    CHECK_INT(logits->shape.rank, 2);
-    CHECK_INT(logits->shape.dim[1], s.classes);
-    return logits;
-}
-
-static void end(struct network *n)
-{
-    config_destroy(n->config);
-    rig_end(&n->rig);
-}
+#include "backbone.h"
 
 /* --- sizes --------------------------------------------------------------------------------------
  */
@@ -79,36 +27,36 @@ TEST(presets__have_the_published_numbers_of_parameters)
             static const char *const names[] = {"vit_%s_patch16_224", "deit_%s_patch16_224",
                                                 "deit_%s_distilled_patch16_224"};
             for (int form = 0; form < 3; form++) {
-                struct network n;
+                struct backbone n;
                 const char *end_of_name = strchr(names[form], '%') + 2;
                 const char *name = test_text("%.*s%s%s", (int)(end_of_name - 2 - names[form]),
                                              names[form], rows[i].width, end_of_name);
-                choose(&n,
+                backbone_choose(&n,
                        test_text("{\"name\": \"%s\", \"attention\": \"%s\"}", name, attentions[k]),
                        1, false);
-                record(&n);
+                backbone_record(&n);
                 CHECK_INT(params_counted(&n.rig.params),
                           form == 2 ? rows[i].distilled[k] : rows[i].params[k]);
-                end(&n);
+                backbone_end(&n);
             }
         }
 }
 
 TEST(vit_tiny__costs_what_its_sizes_say)
 {
-    struct network n;
+    struct backbone n;
     const double N = 197, D = 192;
-    choose(&n, "\"vit_tiny_patch16_224\"", 2, false);
-    record(&n);
+    backbone_choose(&n, "\"vit_tiny_patch16_224\"", 2, false);
+    backbone_record(&n);
     double blocks = 12 * (4 * N * D * D + 2 * N * N * D + 8 * N * D * D);
     CHECK_NEAR(graph_macs(n.rig.graph), 2 * (196 * 768 * D + blocks + 1000 * D), 0.5);
-    end(&n);
+    backbone_end(&n);
 }
 
 TEST(vit__takes_rectangular_images_and_patches)
 {
-    struct network n;
-    choose(&n,
+    struct backbone n;
+    backbone_choose(&n,
            "{\"name\": \"vit\", \"image_size\": [20, 12], \"patch_size\": [5, 2], \"dim\": 8, "
            "\"depth\": 1, \"heads\": 2, \"channels\": 3, \"pool\": \"mean\", "
            "\"attention\": \"super\"}",
@@ -117,17 +65,17 @@ TEST(vit__takes_rectangular_images_and_patches)
     CHECK_INT(s.height, 20);
     CHECK_INT(s.width, 12);
     CHECK_INT(s.tokens, 24);
-    rig_ready(&n.rig, record(&n), 3);
+    rig_ready(&n.rig, backbone_record(&n), 3);
     CHECK_INT(rig_param(&n.rig, "patch_embed.proj.weight")->shape.dim[2], 5);
     CHECK_INT(rig_param(&n.rig, "pos_embed")->shape.dim[1], 24);
     CHECK_INT(rig_param(&n.rig, "blocks.0.attn.align.weight")->count, 24 * 24);
     rig_run(&n.rig);
     CHECK(rig_norm(n.rig.y, n.rig.y_count) > 0);
-    end(&n);
+    backbone_end(&n);
 }
 
 /* The flags of a parameter: what weight decay spares. */
-static void check_decay(const struct network *n, const char *name, bool decays)
+static void check_decay(const struct backbone *n, const char *name, bool decays)
 {
     const struct param *p = rig_param(&n->rig, name);
     test_about("%s", name);
@@ -136,12 +84,12 @@ static void check_decay(const struct network *n, const char *name, bool decays)
 
 TEST(vit__spares_biases_norms_positions_and_tokens_from_decay)
 {
-    struct network n;
-    choose(&n,
+    struct backbone n;
+    backbone_choose(&n,
            "{\"name\": \"vit\", \"depth\": 1, \"layer_scale\": 0.1, \"distilled\": true, "
            "\"attention\": {\"name\": \"super\", \"wa_bias\": true}}",
            1, false);
-    record(&n);
+    backbone_record(&n);
     static const char *const decayed[] = {"patch_embed.proj.weight",
                                           "blocks.0.attn.q.weight",
                                           "blocks.0.attn.align.weight",
@@ -161,14 +109,14 @@ TEST(vit__spares_biases_norms_positions_and_tokens_from_decay)
     check_decay(&n, "dist_token", false);
     check_decay(&n, "pos_embed", false);
     check_decay(&n, "blocks.0.ls1.gamma", false);
-    end(&n);
+    backbone_end(&n);
 }
 
 TEST(vit__starts_as_documented)
 {
-    struct network n;
-    choose(&n, "{\"name\": \"vit\", \"depth\": 1, \"dim\": 64, \"layer_scale\": 0.25}", 1, false);
-    rig_ready(&n.rig, record(&n), 1);
+    struct backbone n;
+    backbone_choose(&n, "{\"name\": \"vit\", \"depth\": 1, \"dim\": 64, \"layer_scale\": 0.25}", 1, false);
+    rig_ready(&n.rig, backbone_record(&n), 1);
     const struct rig *r = &n.rig;
     double count = 192 * 64;
     CHECK_NEAR(rig_norm(rig_value(r, "blocks.0.attn.qkv.weight"), 192 * 64), 0.02 * sqrt(count),
@@ -179,17 +127,17 @@ TEST(vit__starts_as_documented)
     CHECK(rig_norm(rig_value(r, "head.bias"), 10) == 0);
     CHECK_NEAR(rig_norm(rig_value(r, "blocks.0.ls2.gamma"), 64), 2, 1e-6);
     CHECK_NEAR(rig_norm(rig_value(r, "norm.weight"), 64), 8, 1e-6);
-    end(&n);
+    backbone_end(&n);
 }
 
 /* Variants share what they have in common: the same names start with the same numbers. */
 TEST(vit__starts_equal_with_every_attention_outside_of_it)
 {
-    struct network a, b;
-    choose(&a, "{\"name\": \"vit\", \"depth\": 2, \"attention\": \"standard\"}", 1, false);
-    choose(&b, "{\"name\": \"vit\", \"depth\": 2, \"attention\": \"super\"}", 1, false);
-    rig_ready(&a.rig, record(&a), 1);
-    rig_ready(&b.rig, record(&b), 1);
+    struct backbone a, b;
+    backbone_choose(&a, "{\"name\": \"vit\", \"depth\": 2, \"attention\": \"standard\"}", 1, false);
+    backbone_choose(&b, "{\"name\": \"vit\", \"depth\": 2, \"attention\": \"super\"}", 1, false);
+    rig_ready(&a.rig, backbone_record(&a), 1);
+    rig_ready(&b.rig, backbone_record(&b), 1);
     int shared = 0;
     for (int i = 0; i < a.rig.params.count; i++) {
         const struct param *p = a.rig.params.list[i];
@@ -201,8 +149,8 @@ TEST(vit__starts_equal_with_every_attention_outside_of_it)
         shared++;
     }
     CHECK_INT(shared, a.rig.params.count - 4); /* all but qkv of both blocks */
-    end(&a);
-    end(&b);
+    backbone_end(&a);
+    backbone_end(&b);
 }
 
 /* --- noise --------------------------------------------------------------------------------------
@@ -220,16 +168,16 @@ static double kept_factor(const real *in, const real *out, int samples, size_t e
 TEST(drop_path__grows_linearly_over_the_blocks)
 {
     enum { ROWS = 16, DEPTH = 5 };
-    struct network n;
+    struct backbone n;
     struct rig *r = &n.rig;
     real *in[2 * DEPTH], *out[2 * DEPTH];
     const char *scopes[2 * DEPTH];
     int found = 0;
-    choose(&n,
+    backbone_choose(&n,
            "{\"name\": \"vit\", \"image_size\": 8, \"dim\": 8, \"depth\": 5, \"heads\": 2, "
            "\"drop_path\": 0.4}",
            ROWS, true);
-    struct tensor *logits = record(&n);
+    struct tensor *logits = backbone_record(&n);
     size_t each = 5 * 8;
     for (int i = 0; i < r->graph->node_count; i++) {
         const struct node *node = r->graph->nodes[i];
@@ -256,7 +204,7 @@ TEST(drop_path__grows_linearly_over_the_blocks)
         CHECK_STR(scopes[i], test_text("blocks.%d.drop_path%d", block, 1 + i % 2));
         CHECK_NEAR(kept_factor(in[i], out[i], ROWS, each), 1 / (1 - rate), 1e-5);
     }
-    end(&n);
+    backbone_end(&n);
 }
 
 TEST(dropout__follows_positions_attention_and_both_layers_of_the_mlp)
@@ -264,10 +212,10 @@ TEST(dropout__follows_positions_attention_and_both_layers_of_the_mlp)
     static const char *const want[] = {
         "pos_drop",           "blocks.0.attn_drop", "blocks.0.mlp.drop1", "blocks.0.mlp.drop2",
         "blocks.1.attn_drop", "blocks.1.mlp.drop1", "blocks.1.mlp.drop2"};
-    struct network n;
+    struct backbone n;
     size_t found = 0;
-    choose(&n, "{\"name\": \"vit\", \"depth\": 2, \"dropout\": 0.1}", 1, true);
-    record(&n);
+    backbone_choose(&n, "{\"name\": \"vit\", \"depth\": 2, \"dropout\": 0.1}", 1, true);
+    backbone_record(&n);
     for (int i = 0; i < n.rig.graph->node_count; i++) {
         const struct node *node = n.rig.graph->nodes[i];
         if (strcmp(node->op->name, "dropout") != 0)
@@ -276,7 +224,7 @@ TEST(dropout__follows_positions_attention_and_both_layers_of_the_mlp)
         CHECK_STR(node->scope, want[found++]);
     }
     CHECK_INT(found, sizeof want / sizeof want[0]);
-    end(&n);
+    backbone_end(&n);
 }
 
 /* --- checks -------------------------------------------------------------------------------------
@@ -301,31 +249,10 @@ TEST(vit__says_which_sizes_do_not_fit_together)
         {"\"dim\": 64, \"mlp_ratio\": 0.001", "mlp_ratio: 0.001 times dim 64"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct network n;
-        choose(&n, test_text("{\"name\": \"vit\", %s}", rows[i].json), 1, false);
+        struct backbone n;
+        backbone_choose(&n, test_text("{\"name\": \"vit\", %s}", rows[i].json), 1, false);
         CHECK_INT(model_of(&n.model)->check(n.model.options, &n.rig.error), ERR_INPUT);
         CHECK_CONTAINS(n.rig.error.text, rows[i].text);
-        end(&n);
+        backbone_end(&n);
     }
-}
-
-TEST(every_model__is_complete_and_its_presets_are_right)
-{
-    int models = 0, presets = 0;
-    for (int i = 0; model_kinds(i); i++) {
-        const struct kind *kind = model_kinds(i);
-        struct network n;
-        for (int k = 0; k < i; k++)
-            CHECK(strcmp(kind->name, model_kinds(k)->name) != 0);
-        CHECK(kind->summary && kind->summary[0]);
-        choose(&n, test_text("\"%s\"", kind->name), 1, false);
-        const struct model *model = model_of(&n.model);
-        CHECK(model->check && model->shape && model->record && model->fields);
-        CHECK_OK(model->check(n.model.options, &n.rig.error), n.rig.error);
-        CHECK_STR(n.model.name, kind->name);
-        presets += kind->preset != NULL;
-        models += kind->preset == NULL;
-        end(&n);
-    }
-    CHECK(models >= 1 && presets >= 9);
 }
