@@ -228,8 +228,8 @@ TEST(swin__says_which_sizes_do_not_fit_together)
          "window_size: 3 does not divide the 8 x 12 map of stage 1 (2 or 4 would do, or an image "
          "height of 24)"},
         {"\"image_size\": 28, \"depths\": [2, 2], \"heads\": [1, 1], \"window_size\": 4",
-         "window_size: 4 does not divide the 14 x 14 map of stage 1 (2 or 7 would do, or "
-         "image_size 24 or 32)"},
+         "window_size: 4 does not divide the 14 x 14 map of stage 1 (1 or 7 would do, or "
+         "image_size 16 or 32)"},
         {"\"window_size\": [4, 5, 4]", "window_size: 5 does not divide the 4 x 6 map of stage 2"},
         {"\"image_size\": 65536", "image_size: 1073741824 tokens of width 8 are too large"},
     };
