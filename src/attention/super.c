@@ -1,7 +1,8 @@
 /* super.c - efficient attention whose values are first mixed over the tokens by a learned N x N kernel.
  * Hosseini and Hosseini, arXiv:2403.01643, eq. 19 to 23: K_i and V_i are slices of the input,
  * V'_i = W^A V_i with one W^A for all heads of a layer. W^A ties a layer to its token count.
- * Beyond the paper: other bases, a bias, a kernel for each head, other initial values. */
+ * Beyond the paper: other bases, a bias, a kernel for each head, other initial values, and in shifted
+ * windows a kernel that keeps regions apart as the softmax does. */
 #include "attention/attention.h"
 #include "nn/nn.h"
 
@@ -12,7 +13,7 @@ struct super {
     int base;
     bool wa_bias;
     int wa_init;
-    bool wa_share;
+    bool wa_share, wa_mask;
 };
 
 static const char *const base_names[] = {"efficient", "optimized", "standard", NULL};
@@ -25,6 +26,8 @@ static const struct field super_fields[] = {
     FIELD_ENUM(struct super, wa_init, WA_XAVIER_UNIFORM, init_names,
                "initial kernel; identity starts as the base"),
     FIELD_BOOL(struct super, wa_share, true, "one kernel for all heads; false: one for each head"),
+    FIELD_BOOL(struct super, wa_mask, false,
+               "in shifted windows the kernel does not mix tokens that do not touch in the image"),
     FIELD_END,
 };
 
@@ -45,7 +48,7 @@ static struct tensor *super_build(struct graph *g, const void *options, const st
     struct shape shape = o->wa_share ? SHAPE(s->N, s->N) : SHAPE(s->H, s->N, s->N);
     struct tensor *W = graph_param(g, "weight", shape, init[o->wa_init]);
     struct tensor *bias = o->wa_bias ? graph_param(g, "bias", SHAPE(s->N), INIT_ZEROS) : NULL;
-    v = op_token_mix(g, v, W, bias); /* W^A V: (B, N, D) */
+    v = op_token_mix_regions(g, v, W, bias, o->wa_mask ? s->regions : NULL); /* W^A V: (B, N, D) */
     graph_scope_pop(g);
 
     y = attn_sdpa(g, s, graph_split_heads(g, q, s->H), graph_split_heads(g, k, s->H),

@@ -1,5 +1,6 @@
 /* test_variants.c - what every line of variants.def must hold: a walk over the registry. */
 #include "layer.h"
+#include "ops/ops.h"
 
 /* Places where a variant may find itself; one that cannot work at a place says so in its check. */
 static const struct attn_site sites[] = {
@@ -15,6 +16,28 @@ static const struct attn_site sites[] = {
     {.B = 3, .N = 16, .D = 16, .H = 4, .grid = {4, 4}, .block = 1, .blocks = 2},
     {.B = 1, .N = 14, .D = 8, .H = 1, .grid = {3, 4}, .prefix = 2, .blocks = 1, .qkv_bias = true},
     {.B = 2, .N = 49, .D = 24, .H = 2, .grid = {7, 7}, .block = 5, .blocks = 12, .proj_bias = true},
+    {.B = 2,
+     .N = 24,
+     .D = 12,
+     .H = 2,
+     .grid = {4, 6},
+     .block = 1,
+     .blocks = 2,
+     .qkv_bias = true,
+     .proj_bias = true,
+     .window = {2, 3},
+     .shift = {1, 1}},
+    {.B = 3, .N = 16, .D = 16, .H = 4, .grid = {4, 4}, .blocks = 4, .window = {4, 2}},
+    {.B = 2,
+     .N = 18,
+     .D = 12,
+     .H = 1,
+     .grid = {3, 6},
+     .block = 3,
+     .blocks = 4,
+     .proj_bias = true,
+     .window = {3, 2},
+     .shift = {0, 1}},
 };
 
 enum { SITES = sizeof sites / sizeof sites[0] };
@@ -24,6 +47,7 @@ static const char *const options[] = {
     "{\"name\": \"super\", \"base\": \"optimized\", \"wa_bias\": true}",
     "{\"name\": \"super\", \"base\": \"standard\", \"wa_share\": false}",
     "{\"name\": \"super\", \"wa_init\": \"orthogonal\", \"wa_bias\": true, \"wa_share\": false}",
+    "{\"name\": \"super\", \"wa_mask\": true, \"wa_bias\": true}",
 };
 
 /* The i-th configuration: the defaults of each variant, then the options above; NULL past the end.
@@ -91,6 +115,55 @@ TEST(every_variant__works_at_some_place_and_costs_what_its_formula_says)
         }
         CHECK(places > 0);
     }
+}
+
+/* A stand-in for a variant that must see the whole map: it passes x on, and says what it was shown. */
+static struct attn_site shown;
+
+static struct tensor *global_build(struct graph *g, const void *opt, const struct attn_site *s,
+                                   struct tensor *x)
+{
+    (void)opt;
+    shown = *s;
+    return op_scale(g, x, 2);
+}
+
+static double global_macs(const void *opt, const struct attn_site *s)
+{
+    (void)opt;
+    return s->N;
+}
+
+static enum status global_check(const void *opt, const struct attn_site *s, struct error *err)
+{
+    (void)opt;
+    return s->N == 24 ? OK : error_set(err, ERR_INPUT, "name: is shown %d tokens", s->N);
+}
+
+TEST(a_global_variant__is_shown_the_whole_map)
+{
+    const struct attn_variant global = {.name = "global",
+                                        .window = ATTN_GLOBAL,
+                                        .build = global_build,
+                                        .check = global_check,
+                                        .macs = global_macs};
+    const struct kind kind = {.name = "global", .impl = &global};
+    const struct choice choice = {.kind = &kind, .name = "global"};
+    struct rig r;
+    const struct attn_site *s = &sites[4];
+    rig_begin(&r, s->B, false);
+    struct tensor *x = graph_input(r.graph, "x", TYPE_REAL, SHAPE(s->B, s->N, s->D), true);
+    CHECK_OK(attn_check(&choice, s, &r.error), r.error);
+    CHECK_NEAR(attn_macs(&choice, s), 24, 0);
+    rig_ready(&r, attn_build(r.graph, "attn", &choice, s, x), s->B);
+    CHECK(shown.N == 24 && shown.grid[0] == 4 && shown.grid[1] == 6 && shown.B == 2);
+    CHECK(!shown.window[0] && !shown.window[1] && !shown.shift[0] && !shown.regions);
+    CHECK(!attn_bias(r.graph, &shown));
+    rig_run(&r);
+    for (size_t i = 0; i < r.y_count; i++)
+        CHECK_NEAR(r.y[i], 2 * r.x[0][i], 0);
+    CHECK_INT(r.params.count, 0);
+    rig_end(&r);
 }
 
 TEST(every_variant__reaches_its_input_and_all_its_parameters)
@@ -185,7 +258,7 @@ TEST(every_variant__learns_from_its_own_start)
                 CHECK_OK(param_initialize(l.rig.params.list[k], 7, &error), error);
             double rate = 0.4 / (sites[s].B * sites[s].N), loss = 0;
             double start = descend(&l, target, rate);
-            for (int step = 0; step < 60; step++)
+            for (int step = 0; step < 100; step++)
                 loss = descend(&l, target, rate);
             CHECK(loss < 0.6 * start);
             layer_end(&l);

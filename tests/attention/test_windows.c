@@ -16,6 +16,8 @@ static const struct {
     {"\"efficient\"", false},
     {"\"super\"", true},
     {"{\"name\": \"super\", \"wa_share\": false}", true},
+    {"{\"name\": \"super\", \"wa_mask\": true}", false},
+    {"{\"name\": \"super\", \"wa_mask\": true, \"wa_share\": false}", false},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };

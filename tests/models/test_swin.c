@@ -231,7 +231,8 @@ TEST(swin__says_which_sizes_do_not_fit_together)
          "window_size: 4 does not divide the 14 x 14 map of stage 1 (1 or 7 would do, or "
          "image_size 16 or 32)"},
         {"\"window_size\": [4, 5, 4]", "window_size: 5 does not divide the 4 x 6 map of stage 2"},
-        {"\"image_size\": 65536", "image_size: 1073741824 tokens of width 8 are too large"},
+        {"\"image_size\": 65536, \"window_size\": 4",
+         "image_size: 1073741824 tokens of width 8 are too large"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct backbone n;
