@@ -82,6 +82,36 @@ static enum status list_json(const struct list *list, struct error *err)
 /* --- text
  * --------------------------------------------------------------------------------------- */
 
+/* A default as the list shows it. */
+static void show(char shown[64], const struct json_value *v)
+{
+    switch (v ? json_type(v) : JSON_NULL) {
+    case JSON_STRING:
+        snprintf(shown, 64, "%.60s", json_to_string(v));
+        break;
+    case JSON_NUMBER:
+        snprintf(shown, 64, "%g", json_to_number(v));
+        break;
+    case JSON_BOOL:
+        snprintf(shown, 64, "%s", json_to_bool(v) ? "true" : "false");
+        break;
+    case JSON_ARRAY:
+        strcpy(shown, "[");
+        for (const struct json_value *item = json_first(v); item; item = json_next(item)) {
+            char one[64];
+            size_t length = strlen(shown);
+            show(one, item);
+            snprintf(shown + length, 64 - length, "%s%.20s", length > 1 ? ", " : "", one);
+        }
+        strncat(shown, "]", 63 - strlen(shown));
+        break;
+    case JSON_OBJECT:
+    case JSON_NULL:
+        strcpy(shown, "null");
+        break;
+    }
+}
+
 /* Options from their JSON description, so that both forms of the list say the same. */
 static enum status put_options(const struct field *fields, struct error *err)
 {
@@ -92,14 +122,8 @@ static enum status put_options(const struct field *fields, struct error *err)
     enum status status = json_parse(&root, text, strlen(text), err);
     free(text);
     for (const struct json_value *o = status ? NULL : json_first(root); o; o = json_next(o)) {
-        const struct json_value *normal = json_member(o, "default");
-        char shown[64] = "null";
-        if (normal && json_type(normal) == JSON_STRING)
-            snprintf(shown, sizeof shown, "%.60s", json_to_string(normal));
-        else if (normal && json_type(normal) == JSON_NUMBER)
-            snprintf(shown, sizeof shown, "%g", json_to_number(normal));
-        else if (normal && json_type(normal) == JSON_BOOL)
-            snprintf(shown, sizeof shown, "%s", json_to_bool(normal) ? "true" : "false");
+        char shown[64];
+        show(shown, json_member(o, "default"));
         printf("    %-16s %s (default %s)\n", json_to_string(json_member(o, "name")),
                json_to_string(json_member(o, "help")), shown);
     }

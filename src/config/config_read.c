@@ -198,31 +198,12 @@ out:
     return status;
 }
 
-/* One choice stands for a list of one; the effective config shows it as it was written. */
-static enum status read_choices(struct reader *r, const struct field *f, const struct json_value *v,
-                                void *out, struct json_value **effective)
+static enum status read_choice_list(struct reader *r, const struct field *f,
+                                    const struct json_value *list, struct choices *to,
+                                    struct json_value *effective)
 {
-    struct choices *to = out;
-    bool list = json_type(v) == JSON_ARRAY;
-    int count = list ? json_count(v) : 1;
-    *to = (struct choices){0};
-    if (count == 0)
-        return reader_fail(r, "is an empty list");
-    const struct json_value *first = json_type(v) == JSON_OBJECT ? json_first(v) : NULL;
-    if (first && *json_key(first) >= '0' && *json_key(first) <= '9')
-        return reader_fail(r, "is no list that has an item %s (give the whole list)",
-                           json_key(first));
-    to->at = arena_alloc(r->memory, (size_t)count * sizeof *to->at);
-    if (!to->at)
-        return error_memory(r->err, (size_t)count * sizeof *to->at);
-    to->count = count;
-    if (!list)
-        return read_choice(r, f, v, to->at, effective);
-    *effective = json_new(JSON_ARRAY);
-    if (!*effective)
-        return reader_no_memory(r);
-    const struct json_value *item = json_first(v);
-    for (int i = 0; i < count; i++, item = json_next(item)) {
+    const struct json_value *item = json_first(list);
+    for (int i = 0; i < to->count; i++, item = json_next(item)) {
         size_t length = reader_push_index(r, i);
         struct json_value *one = NULL;
         enum status status = read_choice(r, f, item, &to->at[i], &one);
@@ -232,11 +213,34 @@ static enum status read_choices(struct reader *r, const struct field *f, const s
         }
         if (one)
             json_set_origin(one, json_origin(item));
-        if (!json_append(*effective, one))
+        if (!json_append(effective, one))
             return reader_no_memory(r);
         reader_pop(r, length);
     }
     return OK;
+}
+
+/* One choice counts as a list of one; the effective config shows it as it was written. */
+static enum status read_choices(struct reader *r, const struct field *f, const struct json_value *v,
+                                void *out, struct json_value **effective)
+{
+    struct choices *to = out;
+    bool list = json_type(v) == JSON_ARRAY;
+    *to = (struct choices){.count = list ? json_count(v) : 1};
+    if (to->count == 0)
+        return reader_fail(r, "is an empty list");
+    for (const struct json_value *m = list ? NULL : json_first(v); m; m = json_next(m))
+        if (*json_key(m) >= '0' && *json_key(m) <= '9') /* of --set attention.1.k=3 */
+            return reader_fail(r, "is no list that has an item %s (give the whole list)",
+                               json_key(m));
+    size_t size = (size_t)to->count * sizeof *to->at;
+    to->at = arena_alloc(r->memory, size);
+    if (!to->at)
+        return error_memory(r->err, size);
+    if (!list)
+        return read_choice(r, f, v, to->at, effective);
+    *effective = json_new(JSON_ARRAY);
+    return *effective ? read_choice_list(r, f, v, to, *effective) : reader_no_memory(r);
 }
 
 static value_reader *const readers[] = {
