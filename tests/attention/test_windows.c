@@ -18,6 +18,9 @@ static const struct {
     {"{\"name\": \"super\", \"wa_share\": false}", true},
     {"{\"name\": \"super\", \"wa_mask\": true}", false},
     {"{\"name\": \"super\", \"wa_mask\": true, \"wa_share\": false}", false},
+    {"{\"name\": \"super\", \"wa_mask\": true, \"base\": \"standard\", \"wa_bias\": true, "
+     "\"wa_share\": false}",
+     false},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -217,6 +220,38 @@ TEST(every_variant__inside_windows_sees_one_window_of_one_image)
 
 /* --- identities ---------------------------------------------------------------------------------
  */
+
+/* Whether two layers with the same numbers give the same output for the tokens of one region, or of
+ * windows with more than one. */
+static bool agree(const struct sight *a, const struct sight *b, bool whole)
+{
+    const struct attn_site *s = &a->layer.site;
+    const size_t D = (size_t)s->D;
+    for (int t = 0; t < s->N; t++) {
+        bool alone = true;
+        for (int u = 0; u < s->N; u++)
+            alone = alone && meets(s, t, u, true) == meets(s, t, u, false);
+        const real *y = a->layer.rig.y + (size_t)t * D, *z = b->layer.rig.y + (size_t)t * D;
+        if (alone == whole && rig_distance(y, z, D) > 10 * rig_rounding)
+            return false;
+    }
+    return true;
+}
+
+/* wa_mask makes a difference in windows that a border crosses, and in no others. */
+TEST(super__masks_its_kernel_only_in_windows_over_a_border)
+{
+    for (int m = 0; m < MAPS; m++) {
+        const struct attn_site site = map_site(m);
+        struct sight on, off;
+        begin(&on, "{\"name\": \"super\", \"wa_mask\": true}", &site, TYPE_REAL);
+        begin(&off, "\"super\"", &site, TYPE_REAL);
+        CHECK(agree(&on, &off, true));
+        CHECK(agree(&on, &off, false) == (site.shift[0] == 0 && site.shift[1] == 0));
+        layer_end(&on.layer);
+        layer_end(&off.layer);
+    }
+}
 
 /* Moving the map by the shift and the windows back gives the same outputs where no border is
  * crossed. */

@@ -12,6 +12,7 @@ import torch
 
 import crosscheck
 import crosscheck_swin
+import foreign
 import formula
 import hosseini_6_1
 import swin
@@ -24,6 +25,7 @@ BASE = {"name": "vit", "image_size": [12, 8], "channels": 3, "classes": 5, "patc
         "dim": 24, "depth": 2, "heads": 3, "mlp_ratio": 2, "pool": "cls", "pos_embed": "learned"}
 SWIN = {"name": "swin", "image_size": 32, "channels": 3, "classes": 5, "patch_size": 4, "dim": 12,
         "depths": [2, 1], "heads": [2, 4], "window_size": 4, "mlp_ratio": 2}
+MASKED = {"name": "super", "wa_mask": True}
 ADAMW = {"name": "adamw", "lr": 1e-3, "weight_decay": 0.05, "betas": [0.9, 0.999], "eps": 1e-8}
 SGD = {"name": "sgd", "lr": 5e-2, "weight_decay": 0.05, "momentum": 0.9}
 
@@ -66,25 +68,28 @@ def swin_cases():
     """
     for name in ("standard", "optimized", "efficient", "super"):
         yield "swin_" + name, swin_model(name)
+    yield "swin_super_mask", swin_model(MASKED)
     fine = {"patch_size": 2, "depths": [1, 2]}
     yield "swin_fine_standard", swin_model(**fine)
+    yield "swin_fine_super_mask", swin_model(MASKED, **fine)
     shrunk = {"patch_size": 8, "depths": [1, 2]}  # maps of 4 and 2: the second window is 2
     yield "swin_shrunk_standard", swin_model(**shrunk)
     yield "swin_shrunk_super", swin_model("super", **shrunk)
-    yield "swin_per_stage", swin_model(["standard", "super", "efficient"], patch_size=2, dim=8,
+    yield "swin_per_stage", swin_model(["standard", MASKED, "efficient"], patch_size=2, dim=8,
                                        depths=[1, 2, 1], heads=[2, 2, 4])
     yield "swin_rect_image", swin_model("efficient", patch_size=2, image_size=[16, 32])
-    yield "swin_rect_patch", swin_model("super", patch_size=[4, 2])
+    yield "swin_rect_patch", swin_model(MASKED, patch_size=[4, 2])
     one_axis = {"image_size": [16, 8], "patch_size": 2, "depths": [2], "heads": [2]}
     yield "swin_one_axis_standard", swin_model(**one_axis)  # 8 x 4: moved down, not to the right
-    yield "swin_rect_window", swin_model("super", image_size=[32, 24], window_size=[4, 3])
+    yield "swin_one_axis_super_mask", swin_model(MASKED, **one_axis)
+    yield "swin_rect_window", swin_model(MASKED, image_size=[32, 24], window_size=[4, 3])
     odd = {"image_size": 24, "patch_size": 2, "window_size": 3}
     yield "swin_odd_window", swin_model("optimized", **odd)
-    yield "swin_grey", swin_model("super", image_size=28, channels=1, patch_size=2, window_size=7,
+    yield "swin_grey", swin_model(MASKED, image_size=28, channels=1, patch_size=2, window_size=7,
                                   heads=[4, 2])
     yield "swin_no_bias", swin_model(qkv_bias=False, proj_bias=False)
     yield "swin_super_all", swin_model({"name": "super", "base": "standard", "wa_bias": True,
-                                        "wa_share": False})
+                                        "wa_share": False, "wa_mask": True})
 
 
 def model_case(kind, name, config, smoothing=0.0):
@@ -130,7 +135,7 @@ def trajectory_cases():
     yield ("trajectory_sgd_efficient", model("efficient", pool="mean", layer_scale=0.1),
            {**train_settings(SGD), "clip_norm": 1.6, "label_smoothing": 0.1})
     yield "trajectory_adamw_swin_standard", swin_model(), train_settings(ADAMW)
-    yield "trajectory_adamw_swin_super", swin_model("super"), train_settings(ADAMW)
+    yield "trajectory_adamw_swin_super", swin_model(MASKED), train_settings(ADAMW)
 
 
 def train_settings(optimizer):
@@ -170,6 +175,8 @@ def all_cases():
     crosscheck_swin.check_published()
     for name, config in swin_cases():
         yield model_case("swin", name, config)
+    for layout in foreign.LAYOUTS:
+        yield foreign.case(layout, swin_model(), BATCH)
     for name, config, train in trajectory_cases():
         yield trajectory.case(name, config, train, BATCH)
 

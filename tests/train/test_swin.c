@@ -7,7 +7,7 @@
 
 static const char *const attentions[] = {
     "\"standard\"",
-    "[{\"name\": \"super\"}, \"optimized\"]",
+    "[{\"name\": \"super\", \"wa_mask\": true}, \"optimized\"]",
 };
 
 enum { ATTENTIONS = sizeof attentions / sizeof attentions[0] };
