@@ -42,7 +42,7 @@ LIBRARIES := -lopenblas -lcjson -lz -lm -lpthread
 ISAS := portable
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 ifeq ($(MACHINE) $(filter double,$(BUILD)),x86_64 )
-ISAS += avx2 avx512
+ISAS += avx2 avx512 avx512bf16
 else
 ONE_ISA_SOURCES := $(wildcard src/kernels/product_*.c)
 KERNEL_FLAGS := -DISA_ONLY_PORTABLE
@@ -52,7 +52,7 @@ ISA_avx2 := -DISA=avx2 -mavx2 -mfma -mf16c -ffp-contract=fast
 AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c \
     -mprefer-vector-width=512 -ffp-contract=fast
 ISA_avx512 := -DISA=avx512 $(AVX512)
-ISA_avx512bf16 := $(AVX512) -mavx512bf16
+ISA_avx512bf16 := -DISA=avx512bf16 $(AVX512) -mavx512bf16
 ISA_amx := $(AVX512) -mavx512bf16 -mamx-tile -mamx-bf16
 
 # --- what is built ------------------------------------------------------------------------------

@@ -27,18 +27,4 @@ static inline uint16_t bf16_from_real(real x)
     return (uint16_t)((b.bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
 }
 
-static inline void bf16_load(real *to, const uint16_t *from, size_t n)
-{
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        to[i] = bf16_to_real(from[i]);
-}
-
-static inline void bf16_store(uint16_t *to, const real *from, size_t n)
-{
-#pragma omp simd
-    for (size_t i = 0; i < n; i++)
-        to[i] = bf16_from_real(from[i]);
-}
-
 #endif

@@ -24,8 +24,8 @@ static const struct kernels_level levels[] = {
 #ifndef ISA_ONLY_PORTABLE
     {.name = "avx2", KERNELS_LEVEL(avx2)},
     {.name = "avx512", KERNELS_LEVEL(avx512)},
-    {.name = "avx512+bf16", .bf16 = &bf16_avx512bf16, KERNELS_LEVEL(avx512)},
-    {.name = "amx", .bf16 = &bf16_amx, KERNELS_LEVEL(avx512)},
+    {.name = "avx512+bf16", .bf16 = &bf16_avx512bf16, KERNELS_LEVEL(avx512bf16)},
+    {.name = "amx", .bf16 = &bf16_amx, KERNELS_LEVEL(avx512bf16)},
 #endif
 };
 

@@ -9,8 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "kernels/bf16.h"
-#include "kernels/lane.h"
+#include "kernels/lane_bf16.h"
 #include "kernels/tables.h"
 
 #ifndef ISA
@@ -30,14 +29,34 @@ ALWAYS_INLINE size_t chunk_size(size_t col, size_t cols)
     return cols - col < CHUNK ? cols - col : CHUNK;
 }
 
+ALWAYS_INLINE void chunk_from_bf16(real *to, const uint16_t *from, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANE)
+        lane_put(to + i, lane_get_bf16(from + i, n - i), n - i);
+}
+
+ALWAYS_INLINE void chunk_to_bf16(uint16_t *to, const real *from, size_t n)
+{
+    for (size_t i = 0; i < n; i += LANE)
+        lane_put_bf16(to + i, lane_get(from + i, n - i), n - i);
+}
+
 /* n elements of x from (row, col) on, as real numbers. */
 ALWAYS_INLINE const real *chunk_load(real *buffer, struct vec x, size_t row, size_t col, size_t n)
 {
     ptrdiff_t at = (ptrdiff_t)row * x.stride + (ptrdiff_t)col;
     if (x.type == TYPE_REAL)
         return (const real *)x.data + at;
-    bf16_load(buffer, (const uint16_t *)x.data + at, n);
+    chunk_from_bf16(buffer, (const uint16_t *)x.data + at, n);
     return buffer;
+}
+
+/* chunk_load where the buffer was last filled from the same row of `cols` elements: what is one
+ * chunk is still in it. */
+ALWAYS_INLINE const real *chunk_again(real *buffer, struct vec x, size_t row, size_t col, size_t n,
+                                      size_t cols)
+{
+    return x.type == TYPE_BF16 && cols <= CHUNK ? buffer : chunk_load(buffer, x, row, col, n);
 }
 
 /* Where the n elements of y from (row, col) on are to be put; with `beta` they stand there. */
@@ -48,7 +67,7 @@ ALWAYS_INLINE real *chunk_open(real *buffer, struct vec y, int beta, size_t row,
     if (y.type == TYPE_REAL)
         return (real *)y.data + at;
     if (beta)
-        bf16_load(buffer, (const uint16_t *)y.data + at, n);
+        chunk_from_bf16(buffer, (const uint16_t *)y.data + at, n);
     return buffer;
 }
 
@@ -56,7 +75,7 @@ ALWAYS_INLINE real *chunk_open(real *buffer, struct vec y, int beta, size_t row,
 ALWAYS_INLINE void chunk_close(const real *buffer, struct vec y, size_t row, size_t col, size_t n)
 {
     if (y.type == TYPE_BF16)
-        bf16_store((uint16_t *)y.data + (ptrdiff_t)row * y.stride + (ptrdiff_t)col, buffer, n);
+        chunk_to_bf16((uint16_t *)y.data + (ptrdiff_t)row * y.stride + (ptrdiff_t)col, buffer, n);
 }
 
 /* Rows without gaps between them are one long row to what works element by element. */

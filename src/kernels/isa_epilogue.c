@@ -3,7 +3,7 @@
 #include "kernels/lane_bf16.h"
 
 /* One row; which parts there are is a constant where this is called. */
-ALWAYS_INLINE void finish_row(struct vec c, const real *x, const real *bias, void *before,
+ALWAYS_INLINE void finish_row(struct vec c, const real *x, const real *bias, void *slope,
                               struct vec kept, real factor, const void *residual,
                               enum type residual_type, size_t cols, bool gelu)
 {
@@ -14,9 +14,9 @@ ALWAYS_INLINE void finish_row(struct vec c, const real *x, const real *bias, voi
             y += lane_get(bias + j, n);
         if (gelu) {
             lane cdf, density;
-            if (before)
-                lane_put_type(before, kept.type, j, y, n);
             lane_normal(y, &cdf, &density);
+            if (slope)
+                lane_put_type(slope, kept.type, j, cdf + y * density, n);
             y *= cdf;
         }
         y *= factor;
@@ -41,10 +41,10 @@ static void finish(struct vec c, const real *x, ptrdiff_t stride, const struct e
         real factor = e->factor ? e->factor[row / e->period] : 1;
         const void *residual = row_of(e->residual, row, col);
         if (e->gelu)
-            finish_row(to, x, bias, row_of(e->before, row, col), e->before, factor, residual,
+            finish_row(to, x, bias, row_of(e->slope, row, col), e->slope, factor, residual,
                        e->residual.type, n, true);
         else
-            finish_row(to, x, bias, NULL, e->before, factor, residual, e->residual.type, n, false);
+            finish_row(to, x, bias, NULL, e->slope, factor, residual, e->residual.type, n, false);
     }
 }
 

@@ -14,14 +14,14 @@ static void layer_norm(struct vec y, real *mean, real *rstd, struct vec x, const
         real m = sum / (real)cols;
         for (size_t c = 0; c < cols; c += CHUNK) {
             size_t n = chunk_size(c, cols);
-            squares += reduce_deviation(chunk_load(xs, x, r, c, n), m, n);
+            squares += reduce_deviation(chunk_again(xs, x, r, c, n, cols), m, n);
         }
         real s = 1 / (real)sqrt((double)squares / (double)cols + eps);
         mean[r] = m;
         rstd[r] = s;
         for (size_t c = 0; c < cols; c += CHUNK) {
             size_t n = chunk_size(c, cols);
-            const real *from = chunk_load(xs, x, r, c, n), *w = weight + c, *b = bias + c;
+            const real *from = chunk_again(xs, x, r, c, n, cols), *w = weight + c, *b = bias + c;
             real *to = chunk_open(ys, y, 0, r, c, n);
 #pragma omp simd
             for (size_t i = 0; i < n; i++)
@@ -98,7 +98,8 @@ static void layer_norm_grad(struct vec dx, int beta, real *dweight, real *dbias,
             continue;
         for (size_t c = 0; c < cols; c += CHUNK) {
             size_t n = chunk_size(c, cols);
-            const real *from = chunk_load(xs, x, r, c, n), *dout = chunk_load(dys, dy, r, c, n);
+            const real *from = chunk_again(xs, x, r, c, n, cols);
+            const real *dout = chunk_again(dys, dy, r, c, n, cols);
             real *to = chunk_open(dxs, dx, beta, r, c, n);
             spread(to, beta, from, dout, weight + c, mean[r], rstd[r], s.g / (real)cols,
                    s.gx / (real)cols, n);

@@ -124,7 +124,7 @@ enum trans { PLAIN, TRANSPOSED };
 struct epilogue {
     const real *bias;    /* (n), added to every row */
     bool gelu;           /* the exact form, as kernel_gelu */
-    struct vec before;   /* (m, n), with gelu: written, what went into it; may not be c */
+    struct vec slope;    /* (m, n), with gelu: written, its derivative there; may not be c */
     const real *factor;  /* row r is multiplied by factor[r / period] */
     size_t period;       /* at least 1 where there is a factor */
     struct vec residual; /* (m, n), added; may be c where beta is 0 */

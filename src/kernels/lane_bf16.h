@@ -17,11 +17,15 @@ ALWAYS_INLINE lane lane_get_bf16(const uint16_t *from, size_t n)
 ALWAYS_INLINE void lane_put_bf16(uint16_t *to, lane x, size_t n)
 {
     __mmask16 mask = n >= LANE ? 0xffff : (__mmask16)((1u << n) - 1);
+#ifdef __AVX512BF16__
+    _mm256_mask_storeu_epi16(to, mask, (__m256i)_mm512_cvtneps_pbh((__m512)x));
+#else
     lane_bits bits = (lane_bits)x;
     lane_bits rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
     __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
     __m512i out = _mm512_mask_blend_epi32(nan, (__m512i)rounded, (__m512i)(bits >> 16 | 0x40u));
     _mm256_mask_storeu_epi16(to, mask, _mm512_cvtepi32_epi16(out));
+#endif
 }
 
 #else

@@ -78,6 +78,7 @@ KERNELS_TABLES_OF(portable);
 #ifndef ISA_ONLY_PORTABLE
 KERNELS_TABLES_OF(avx2);
 KERNELS_TABLES_OF(avx512);
+KERNELS_TABLES_OF(avx512bf16);
 extern const struct kernels_bf16 bf16_avx512bf16;
 extern const struct kernels_bf16 bf16_amx;
 #endif

@@ -1,8 +1,9 @@
 /* linear.c - affine map of the last axis.    x: (.., in)  W: (out, in)  bias: (out)  y: (.., out)
  *   y = x W^T + bias        dx = dy W,  dW = dy^T x,  dbias = column sums of dy
  * After graph_fuse it may compute what follows as well, in this order, while the product is in cache:
- *   y = gelu(z), z = x W^T + bias kept;   y = factor z (stochastic depth);   y = z + residual
- * and then dz = dy gelu'(z), or dz = factor dy, stands for dy above, and dresidual = dy. */
+ *   y = gelu(z), z = x W^T + bias;   y = factor z (stochastic depth);   y = z + residual
+ * and then dz = dy gelu'(z) with gelu'(z) kept, or dz = factor dy, stands for dy above, and
+ * dresidual = dy. */
 #include "kernels/kernels.h"
 #include "ops/drop_path.h"
 #include "ops/ops.h"
@@ -14,7 +15,7 @@ struct linear {
 };
 
 enum { X, WEIGHT, BIAS, RESIDUAL };    /* inputs */
-enum { BEFORE, FACTOR };               /* saved, where absorbed: z, and a number for each sample */
+enum { SLOPE, FACTOR };                /* saved, where absorbed: gelu'(z), a number for each sample */
 
 /* Rows and columns of a weight of any shape: a convolution's (D, C, p, p) is (D, C p p). */
 static int weight_rows(const struct tensor *W)
@@ -82,9 +83,8 @@ static void linear_forward(const struct node *n)
     const struct tensor *x = n->in[X];
     int rows = (int)tensor_rows(x);
     struct epilogue e = {.bias = n->in[BIAS] ? n->in[BIAS]->data : NULL, .gelu = o->gelu};
-    if (n->saved[BEFORE] && o->gelu)
-        e.before = (struct vec){n->saved[BEFORE]->data, n->saved[BEFORE]->type,
-                                tensor_cols(n->out)};
+    if (n->saved[SLOPE])
+        e.slope = (struct vec){n->saved[SLOPE]->data, n->saved[SLOPE]->type, tensor_cols(n->out)};
     if (o->drop_path) {
         drop_path_factors(n->saved[FACTOR]->data, o->drop_path, n->run, n->out->shape.dim[0]);
         e.factor = n->saved[FACTOR]->data;
@@ -104,8 +104,8 @@ static struct vec product_grad(const struct node *n, size_t rows, size_t out)
         return dy;
     struct vec dz = {n->scratch_backward->data, n->out->type, (ptrdiff_t)out};
     if (o->gelu) {
-        struct vec z = {n->saved[BEFORE]->data, n->saved[BEFORE]->type, (ptrdiff_t)out};
-        kernel_gelu_grad(dz, 0, z, dy, rows, out);
+        struct vec slope = {n->saved[SLOPE]->data, n->saved[SLOPE]->type, (ptrdiff_t)out};
+        kernel_multiply(dz, 0, slope, dy, rows, out);
     } else {
         kernel_scale_rows(dz, 0, dy, n->saved[FACTOR]->data, rows, out,
                           rows / (size_t)n->out->shape.dim[0]);
@@ -146,7 +146,7 @@ static bool linear_absorb(struct graph *g, struct node *n, const struct node *re
     if (reader->op == &gelu_op && !o.drop_path) {
         o.gelu = true;
         if (g->options.gradients)
-            n->saved[BEFORE] = n->out; /* z, which nobody else reads */
+            n->saved[SLOPE] = n->out; /* where z, which nobody else reads, would have been */
     } else if (reader->op == &drop_path_op && !o.drop_path) {
         o.drop_path = reader->options;
         n->saved[FACTOR] = reader->saved[0];

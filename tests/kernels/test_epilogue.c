@@ -6,7 +6,7 @@
 #include "grid.h"
 #include "test.h"
 
-enum part { BIAS = 1, GELU = 2, BEFORE = 4, FACTOR = 8, RESIDUAL = 16, ALIAS = 32, ALL = 64 };
+enum part { BIAS = 1, GELU = 2, SLOPE = 4, FACTOR = 8, RESIDUAL = 16, ALIAS = 32, ALL = 64 };
 
 struct problem {
     enum type type;
@@ -23,12 +23,12 @@ static void check_parts(const struct problem *o, bool is_packed, enum type c_typ
     struct grid a = grid_random(o->type, m, k, o->gap, 1);
     struct grid b = grid_random(is_packed ? TYPE_BF16 : o->type, n, k, o->gap, 1);
     struct grid c = grid_output(o->beta || alias, c_type, m, n, o->gap);
-    struct grid before = grid_poisoned(o->type, m, n, 1);
+    struct grid slope = grid_poisoned(o->type, m, n, 1);
     struct grid residual = grid_random(c_type, m, n, 2, 1);
     real *bias = reals_random(n, 1), *factor = reals_random(m / period + 1, 2);
     struct epilogue e = {.bias = o->parts & BIAS ? bias : NULL, .gelu = o->parts & GELU};
-    if (o->parts & BEFORE && e.gelu)
-        e.before = before.vec;
+    if (o->parts & SLOPE && e.gelu)
+        e.slope = slope.vec;
     if (o->parts & FACTOR) {
         e.factor = factor;
         e.period = period;
@@ -54,7 +54,8 @@ static void check_parts(const struct problem *o, bool is_packed, enum type c_typ
             for (size_t p = 0; p < k; p++)
                 x += a.value[i * k + p] * b.value[j * k + p];
             x += e.bias ? (double)bias[j] : 0;
-            before.value[i * n + j] = x;
+            slope.value[i * n + j] =
+                0.5 * erfc(-x * sqrt(0.5)) + x * exp(-0.5 * x * x) * 0.3989422804014327;
             x *= e.gelu ? 0.5 * erfc(-x * sqrt(0.5)) : 1;
             x *= e.factor ? (double)factor[i / period] : 1;
             c.value[i * n + j] = x + (o->parts & RESIDUAL ? add : 0);
@@ -64,8 +65,8 @@ static void check_parts(const struct problem *o, bool is_packed, enum type c_typ
     double tolerance =
         rounds ? 0x1p-8 * sqrt((double)k) : tolerance_of(4e-7 * (12 + sqrt((double)k)));
     grid_check(&c, tolerance);
-    if (e.before.data)
-        grid_check(&before, tolerance);
+    if (e.slope.data)
+        grid_check(&slope, tolerance);
 }
 
 static void check_all(enum type type, size_t gap)
