@@ -30,21 +30,16 @@ ALWAYS_INLINE __m512i bf16_load_row(const void *data, enum type type, ptrdiff_t 
 ALWAYS_INLINE void bf16_pairs(__m512i *low, __m512i *high, struct matrix x, int p, int j, int k,
                               int n)
 {
-    const __m512i even = _mm512_set1_epi32(0x0000ffff);
-    const __m512i spread = _mm512_set_epi16(15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10, 9, 9, 8,
-                                            8, 7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
-    const __m512i upper = _mm512_add_epi16(spread, _mm512_set1_epi16(16));
+    /* From the first where the number is below 32, else from the second. */
+    const __m512i zip = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
+                                         8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    const __m512i upper = _mm512_add_epi16(zip, _mm512_set1_epi16(16));
     __m512i first = bf16_load_row(x.data, x.type, p * x.row + j, n - j);
     __m512i second = _mm512_setzero_si512();
     if (p + 1 < k)
         second = bf16_load_row(x.data, x.type, (p + 1) * x.row + j, n - j);
-    __m512i low_first = _mm512_permutexvar_epi16(spread, first);
-    __m512i low_second = _mm512_permutexvar_epi16(spread, second);
-    __m512i high_first = _mm512_permutexvar_epi16(upper, first);
-    __m512i high_second = _mm512_permutexvar_epi16(upper, second);
-    /* From the first where `even` is set, else from the second. */
-    *low = _mm512_ternarylogic_epi32(even, low_first, low_second, 0xca);
-    *high = _mm512_ternarylogic_epi32(even, high_first, high_second, 0xca);
+    *low = _mm512_permutex2var_epi16(first, zip, second);
+    *high = _mm512_permutex2var_epi16(first, upper, second);
 }
 
 /* x[j][i] = x[i][j] for 16 x 16 words of 32 bits. */

@@ -31,8 +31,8 @@ static struct epilogue epilogue_at(const struct epilogue *e, int i, int j)
     struct epilogue at = *e;
     if (at.bias)
         at.bias += j;
-    if (at.before.data)
-        at.before = vec_at(at.before, (size_t)i, (size_t)j);
+    if (at.slope.data)
+        at.slope = vec_at(at.slope, (size_t)i, (size_t)j);
     if (at.residual.data)
         at.residual = vec_at(at.residual, (size_t)i, (size_t)j);
     return at;
