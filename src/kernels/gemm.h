@@ -24,7 +24,13 @@ static inline struct matrix matrix_at(struct matrix x, int i, int j)
 /* Whether the epilogue does anything. */
 static inline bool has_epilogue(const struct epilogue *e)
 {
-    return e->bias || e->gelu || e->factor || e->residual.data;
+    return e->bias || e->gelu || e->factor || e->order || e->residual.data;
+}
+
+/* Whether the epilogue knows rows by their numbers, so that all of them must be in one part. */
+static inline bool counts_rows(const struct epilogue *e)
+{
+    return e->factor || e->order;
 }
 
 /* c = beta c + alpha a b, then the epilogue: a product, or the part of one that a thread does. */

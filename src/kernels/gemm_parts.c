@@ -25,7 +25,7 @@ static int begin(int n, int unit, int parts, int part)
     return at < n ? at : n;
 }
 
-/* The epilogue as seen from (i, j) on; i is 0 where there is a factor. */
+/* The epilogue as seen from (i, j) on; i is 0 where it counts rows. */
 static struct epilogue epilogue_at(const struct epilogue *e, int i, int j)
 {
     struct epilogue at = *e;
@@ -79,7 +79,7 @@ void gemm_by_team(const struct gemm *g)
     if (threads > 1 && most >= 2) {
         int wanted = most < 2 * threads ? (int)most : 2 * threads;
         int cols = (g->n + COLS - 1) / COLS, rows = (g->m + ROWS - 1) / ROWS;
-        bool may_cut_rows = !g->epilogue->factor;
+        bool may_cut_rows = !counts_rows(g->epilogue);
         while (may_cut_rows && cols * o.down < wanted && 2 * o.down <= rows)
             o.down *= 2;
         o.across = (wanted + o.down - 1) / o.down;
@@ -92,7 +92,7 @@ void gemm_in_fixed_parts(const struct gemm *g)
 {
     struct parts o = {g, 1, 1};
     if (macs_of(g) >= FIXED_MACS) {
-        bool wide = g->n >= g->m / 2 || g->epilogue->factor;
+        bool wide = g->n >= g->m / 2 || counts_rows(g->epilogue);
         int parts = ((wide ? g->n : g->m) + FIXED_SIDE - 1) / (2 * FIXED_SIDE) * 2;
         parts = parts < 2 ? 2 : parts;
         *(wide ? &o.across : &o.down) = parts;

@@ -1,6 +1,7 @@
 /* isa_epilogue.c - what is done to a product while it is in cache, in one pass. */
 #include "kernels/isa.h"
 #include "kernels/lane_bf16.h"
+#include "kernels/rows.h"
 
 /* One row; which parts there are is a constant where this is called. */
 ALWAYS_INLINE void finish_row(struct vec c, const real *x, const real *bias, void *slope,
@@ -37,9 +38,10 @@ static void finish(struct vec c, const real *x, ptrdiff_t stride, const struct e
     size_t n = (size_t)cols;
     const real *bias = e->bias ? e->bias + col : NULL;
     for (int i = 0; i < rows; i++, row++, x += stride) {
-        struct vec to = vec_at(c, row, col);
+        size_t place = e->order ? row_place(e->order, row) : row;
+        struct vec to = vec_at(c, place, col);
         real factor = e->factor ? e->factor[row / e->period] : 1;
-        const void *residual = row_of(e->residual, row, col);
+        const void *residual = row_of(e->residual, place, col);
         if (e->gelu)
             finish_row(to, x, bias, row_of(e->slope, row, col), e->slope, factor, residual,
                        e->residual.type, n, true);

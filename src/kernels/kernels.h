@@ -57,11 +57,6 @@ void kernel_add_rows_grad(real *dp, struct vec dy, size_t rows, size_t cols, siz
 void kernel_scale_rows(struct vec y, int beta, struct vec x, const real *factor, size_t rows,
                        size_t cols, size_t period);
 
-/* y[r + t] = beta y[r + t] + factor[r / period] x[r + from[t]] for r = 0, period, .. and t < period;
- * factor NULL: 1. rows are whole periods. */
-void kernel_gather_rows(struct vec y, int beta, struct vec x, const int *from, const real *factor,
-                        size_t rows, size_t cols, size_t period);
-
 /* y[r, c] = beta y[r, c] + gamma[c] x[r, c] */
 void kernel_scale_cols(struct vec y, int beta, struct vec x, const real *gamma, size_t rows,
                        size_t cols);
@@ -87,6 +82,22 @@ void kernel_dropout(struct vec y, int beta, struct vec x, size_t rows, size_t co
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
+/* Places of rows, which belong together `period` at a time: row t of them is, elsewhere, row at[t] of
+ * the same ones. The functions below take rows first .. first + rows - 1 of x or y as they lie here,
+ * and find the others by the order. */
+struct row_order {
+    const int *at; /* (period): each of 0 .. period - 1 once */
+    size_t period;
+};
+
+/* y[r] = beta y[r] + factor[(first + r) / period] x[order of first + r]; factor NULL: 1. */
+void kernel_gather_rows(struct vec y, int beta, struct vec x, const struct row_order *order,
+                        const real *factor, size_t first, size_t rows, size_t cols);
+
+/* y[order of first + r] = beta y[..] + x[r] */
+void kernel_scatter_rows(struct vec y, int beta, struct vec x, const struct row_order *order,
+                         size_t first, size_t rows, size_t cols);
+
 /* y = exp(x - max x) / sum, row by row. In place. */
 void kernel_softmax(struct vec y, struct vec x, size_t rows, size_t cols);
 
@@ -104,6 +115,16 @@ void kernel_layer_norm(struct vec y, real *mean, real *rstd, struct vec x, const
 void kernel_layer_norm_grad(struct vec dx, int beta, real *dweight, real *dbias, struct vec x,
                             const real *mean, const real *rstd, const real *weight, struct vec dy,
                             size_t rows, size_t cols);
+
+/* The same with row r of y, or of dy, at the place that the order gives it (NULL: r); rows are whole
+ * periods, and dx may not be dy. */
+void kernel_layer_norm_to(struct vec y, const struct row_order *order, real *mean, real *rstd,
+                          struct vec x, const real *weight, const real *bias, double eps,
+                          size_t rows, size_t cols);
+void kernel_layer_norm_grad_from(struct vec dx, int beta, real *dweight, real *dbias, struct vec x,
+                                 const real *mean, const real *rstd, const real *weight,
+                                 struct vec dy, const struct row_order *order, size_t rows,
+                                 size_t cols);
 
 /* loss[r] = (1 - s) (-log p[r, label]) + s / cols sum over c of (-log p[r, c]), p = softmax(x[r]),
  * s the label smoothing (Szegedy et al., arXiv:1512.00567, section 7). p: (rows, cols), written.
@@ -127,7 +148,9 @@ struct epilogue {
     struct vec slope;    /* (m, n), with gelu: written, its derivative there; may not be c */
     const real *factor;  /* row r is multiplied by factor[r / period] */
     size_t period;       /* at least 1 where there is a factor */
-    struct vec residual; /* (m, n), added; may be c where beta is 0 */
+    const struct row_order *order; /* row r goes to the place that this gives it, NULL: r; wants beta
+                                      0, m whole periods, and `period` to be its own */
+    struct vec residual; /* (m, n), added, rows as in c; may be c where beta is 0 */
 };
 
 /* c = beta c + alpha op(a) op(b), then the epilogue (NULL: none). Row-major: op(a) is (m, k), op(b)

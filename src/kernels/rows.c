@@ -1,17 +1,11 @@
-/* rows.c - rows that change their places. Rows that follow each other before and after are moved as
- * one, and where no number changes they are copied as they are stored. */
+/* rows.c - rows that change their places. Those that lie one after the other before and after are moved
+ * as one, and where no number changes they are copied as they are stored. */
+#include "kernels/rows.h"
+
 #include <string.h>
 
-#include "kernels/kernels.h"
-
-/* Rows from t on that come one after the other. */
-static size_t run_length(const int *from, size_t t, size_t period)
-{
-    size_t end = t + 1;
-    while (end < period && from[end] == from[end - 1] + 1)
-        end++;
-    return end - t;
-}
+#include "kernels/level.h"
+#include "kernels/team.h"
 
 static void copy_rows(struct vec y, struct vec x, size_t rows, size_t cols)
 {
@@ -24,19 +18,83 @@ static void copy_rows(struct vec y, struct vec x, size_t rows, size_t cols)
         memcpy(vec_at(y, r, 0).data, vec_at(x, r, 0).data, bytes);
 }
 
-void kernel_gather_rows(struct vec y, int beta, struct vec x, const int *from, const real *factor,
-                        size_t rows, size_t cols, size_t period)
+/* One call; y, x, .. as in kernels.h. */
+struct call {
+    struct vec y, x;
+    int beta;
+    const struct row_order *order;
+    const real *factor;
+    bool scatter;
+    size_t first, rows, cols;
+    int parts;
+};
+
+static void move(const void *job, int part)
 {
-    bool plain = !beta && !factor && x.type == y.type;
-    for (size_t r = 0; r < rows; r += period) {
-        double scale = factor ? (double)factor[r / period] : 1;
-        for (size_t t = 0, count = 0; t < period; t += count) {
-            count = run_length(from, t, period);
-            struct vec to = vec_at(y, r + t, 0), first = vec_at(x, r + (size_t)from[t], 0);
-            if (plain)
-                copy_rows(to, first, count, cols);
-            else
-                kernel_accumulate(to, beta, first, scale, count, cols);
-        }
+    const struct call *o = job;
+    struct team_rows part_rows = team_rows_of(o->rows, o->parts, part);
+    size_t end = part_rows.first + part_rows.count;
+    for (size_t r = part_rows.first, count = 0; r < end; r += count) {
+        size_t here = o->first + r, there = row_place(o->order, here);
+        count = row_run(o->order, here, o->first + end);
+        struct vec y = vec_at(o->y, o->scatter ? there : r, 0);
+        struct vec x = vec_at(o->x, o->scatter ? r : there, 0);
+        double scale = o->factor ? (double)o->factor[here / o->order->period] : 1;
+        if (o->beta || o->factor || x.type != y.type)
+            kernels_level()->elementwise->accumulate(y, o->beta, x, scale, count, o->cols);
+        else
+            copy_rows(y, x, count, o->cols);
+    }
+}
+
+static void share(struct call *o)
+{
+    o->parts = team_row_parts(o->rows, o->cols);
+    team_run(move, o, o->parts);
+}
+
+void kernel_gather_rows(struct vec y, int beta, struct vec x, const struct row_order *order,
+                        const real *factor, size_t first, size_t rows, size_t cols)
+{
+    struct call o = {
+        .y = y,
+        .x = x,
+        .beta = beta,
+        .order = order,
+        .factor = factor,
+        .first = first,
+        .rows = rows,
+        .cols = cols,
+    };
+    share(&o);
+}
+
+void kernel_scatter_rows(struct vec y, int beta, struct vec x, const struct row_order *order,
+                         size_t first, size_t rows, size_t cols)
+{
+    struct call o = {
+        .y = y,
+        .x = x,
+        .beta = beta,
+        .order = order,
+        .scatter = true,
+        .first = first,
+        .rows = rows,
+        .cols = cols,
+    };
+    share(&o);
+}
+
+void kernel_layer_norm_grad_from(struct vec dx, int beta, real *dweight, real *dbias, struct vec x,
+                                 const real *mean, const real *rstd, const real *weight,
+                                 struct vec dy, const struct row_order *order, size_t rows,
+                                 size_t cols)
+{
+    for (size_t r = 0, count = rows; r < rows; r += count) {
+        size_t place = order ? row_place(order, r) : r;
+        count = order ? row_run(order, r, rows) : rows;
+        struct vec to = dx.data ? vec_at(dx, r, 0) : dx;
+        kernel_layer_norm_grad(to, beta, dweight, dbias, vec_at(x, r, 0), mean + r, rstd + r,
+                               weight, vec_at(dy, place, 0), count, cols);
     }
 }

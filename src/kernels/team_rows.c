@@ -1,5 +1,6 @@
 /* team_rows.c - kernels whose rows do not depend on each other, shared by the team. */
 #include "kernels/level.h"
+#include "kernels/rows.h"
 #include "kernels/team.h"
 
 /* One call; x, y, .. as in kernels.h. */
@@ -7,6 +8,7 @@ struct call {
     size_t rows, cols;
     int parts;
     struct vec y, x, dy;
+    const struct row_order *order; /* of y; NULL: none */
     int beta;
     double scale; /* or eps */
     real *mean, *rstd;
@@ -69,17 +71,24 @@ void kernel_gelu_grad(struct vec dx, int beta, struct vec x, struct vec dy, size
 static void layer_norm(const void *job, int part)
 {
     const struct call *o = job;
-    struct team_rows r = team_rows_of(o->rows, o->parts, part);
-    kernels_level()->norm->layer_norm(from(o->y, r), o->mean + r.first, o->rstd + r.first,
-                                      from(o->x, r), o->weight, o->bias, o->scale, r.count,
-                                      o->cols);
+    struct team_rows all = team_rows_of(o->rows, o->parts, part);
+    size_t end = all.first + all.count;
+    for (size_t r = all.first, count = 0; r < end; r += count) {
+        size_t place = o->order ? row_place(o->order, r) : r;
+        count = o->order ? row_run(o->order, r, end) : all.count;
+        kernels_level()->norm->layer_norm(vec_at(o->y, place, 0), o->mean + r, o->rstd + r,
+                                          vec_at(o->x, r, 0), o->weight, o->bias, o->scale, count,
+                                          o->cols);
+    }
 }
 
-void kernel_layer_norm(struct vec y, real *mean, real *rstd, struct vec x, const real *weight,
-                       const real *bias, double eps, size_t rows, size_t cols)
+void kernel_layer_norm_to(struct vec y, const struct row_order *order, real *mean, real *rstd,
+                          struct vec x, const real *weight, const real *bias, double eps,
+                          size_t rows, size_t cols)
 {
     struct call o = {
         .y = y,
+        .order = order,
         .x = x,
         .mean = mean,
         .rstd = rstd,
@@ -90,4 +99,10 @@ void kernel_layer_norm(struct vec y, real *mean, real *rstd, struct vec x, const
         .cols = cols,
     };
     share(layer_norm, &o);
+}
+
+void kernel_layer_norm(struct vec y, real *mean, real *rstd, struct vec x, const real *weight,
+                       const real *bias, double eps, size_t rows, size_t cols)
+{
+    kernel_layer_norm_to(y, NULL, mean, rstd, x, weight, bias, eps, rows, cols);
 }

@@ -1,16 +1,19 @@
 /* linear.c - affine map of the last axis.    x: (.., in)  W: (out, in)  bias: (out)  y: (.., out)
  *   y = x W^T + bias        dx = dy W,  dW = dy^T x,  dbias = column sums of dy
  * After graph_fuse it may compute what follows as well, in this order, while the product is in cache:
- *   y = gelu(z), z = x W^T + bias;   y = factor z (stochastic depth);   y = z + residual
- * and then dz = dy gelu'(z) with gelu'(z) kept, or dz = factor dy, stands for dy above, and
- * dresidual = dy. */
+ *   y = gelu(z), z = x W^T + bias;   y = the rows of z in another order (permute_tokens);
+ *   y = factor z (stochastic depth);   y = z + residual
+ * and then dz = dy gelu'(z) with gelu'(z) kept, or dz = factor dy in the order of x, stands for dy above,
+ * and dresidual = dy. */
 #include "kernels/kernels.h"
 #include "ops/drop_path.h"
 #include "ops/ops.h"
+#include "ops/permute_tokens.h"
 
 struct linear {
     enum type out; /* 0: as x */
     bool gelu;
+    const struct permutation *order;   /* NULL: none */
     const struct drop_path *drop_path; /* NULL: none */
 };
 
@@ -85,6 +88,10 @@ static void linear_forward(const struct node *n)
     struct epilogue e = {.bias = n->in[BIAS] ? n->in[BIAS]->data : NULL, .gelu = o->gelu};
     if (n->saved[SLOPE])
         e.slope = (struct vec){n->saved[SLOPE]->data, n->saved[SLOPE]->type, tensor_cols(n->out)};
+    if (o->order) {
+        e.order = &o->order->to;
+        e.period = o->order->to.period;
+    }
     if (o->drop_path) {
         drop_path_factors(n->saved[FACTOR]->data, o->drop_path, n->run, n->out->shape.dim[0]);
         e.factor = n->saved[FACTOR]->data;
@@ -100,12 +107,15 @@ static struct vec product_grad(const struct node *n, size_t rows, size_t out)
 {
     const struct linear *o = n->options;
     struct vec dy = tensor_grad(n->out);
-    if (!o->gelu && !o->drop_path)
+    if (!o->gelu && !o->drop_path && !o->order)
         return dy;
     struct vec dz = {n->scratch_backward->data, n->out->type, (ptrdiff_t)out};
     if (o->gelu) {
         struct vec slope = {n->saved[SLOPE]->data, n->saved[SLOPE]->type, (ptrdiff_t)out};
         kernel_multiply(dz, 0, slope, dy, rows, out);
+    } else if (o->order) {
+        const real *factor = o->drop_path ? n->saved[FACTOR]->data : NULL;
+        kernel_gather_rows(dz, 0, dy, &o->order->to, factor, 0, rows, out);
     } else {
         kernel_scale_rows(dz, 0, dy, n->saved[FACTOR]->data, rows, out,
                           rows / (size_t)n->out->shape.dim[0]);
@@ -141,9 +151,12 @@ static bool linear_absorb(struct graph *g, struct node *n, const struct node *re
 {
     struct linear o = *(const struct linear *)n->options;
     bool last = o.gelu || n->inputs > RESIDUAL;
-    if (last || (o.out && o.out != n->in[X]->type))
+    bool same_rows = tensor_cols(reader->out) == tensor_cols(n->out); /* a view may have others */
+    if (last || !same_rows || (o.out && o.out != n->in[X]->type))
         return false;
-    if (reader->op == &gelu_op && !o.drop_path) {
+    if (reader->op == &permute_tokens_op && !o.drop_path && !o.order) {
+        o.order = reader->options;
+    } else if (reader->op == &gelu_op && !o.drop_path && !o.order) {
         o.gelu = true;
         if (g->options.gradients)
             n->saved[SLOPE] = n->out; /* where z, which nobody else reads, would have been */

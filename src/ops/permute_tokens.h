@@ -2,10 +2,11 @@
 #ifndef OPS_PERMUTE_TOKENS_H
 #define OPS_PERMUTE_TOKENS_H
 
-/* Row t of each sample's output is row from[t] of its input, which goes to row to[from[t]] = t. */
+#include "kernels/kernels.h"
+
+/* Row t of a sample's output is row from.at[t] of its input, and to.at[from.at[t]] = t. */
 struct permutation {
-    int N; /* tokens of a sample */
-    const int *from, *to;
+    struct row_order from, to;
 };
 
 #endif

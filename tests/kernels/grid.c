@@ -40,6 +40,20 @@ double next_random(void)
     return 2 * rng_uniform(1, 2, 3, state.drawn++) - 1;
 }
 
+int *order_random(size_t n)
+{
+    int *at = allocate(n * sizeof *at);
+    for (size_t i = 0; i < n; i++)
+        at[i] = (int)((i + n / 3) % n);
+    for (size_t i = 0; i < n / 4; i++) {
+        size_t j = (size_t)((next_random() + 1) / 2 * (double)n) % n;
+        int swapped = at[i];
+        at[i] = at[j];
+        at[j] = swapped;
+    }
+    return at;
+}
+
 real *reals_random(size_t n, double scale)
 {
     real *x = allocate(n * sizeof *x);

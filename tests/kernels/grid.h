@@ -38,6 +38,9 @@ double next_random(void);
 /* n reals, random in -scale..scale. Freed at the exit. */
 real *reals_random(size_t n, double scale);
 
+/* 0 .. n - 1 in a random order in which some stay neighbours. Freed at the exit. */
+int *order_random(size_t n);
+
 /* What rounding of real allows where float allows `tolerance`. */
 double tolerance_of(double tolerance);
 

@@ -6,7 +6,16 @@
 #include "grid.h"
 #include "test.h"
 
-enum part { BIAS = 1, GELU = 2, SLOPE = 4, FACTOR = 8, RESIDUAL = 16, ALIAS = 32, ALL = 64 };
+enum part {
+    BIAS = 1,
+    GELU = 2,
+    SLOPE = 4,
+    FACTOR = 8,
+    RESIDUAL = 16,
+    ALIAS = 32,
+    ORDER = 64,
+    ALL = 128,
+};
 
 struct problem {
     enum type type;
@@ -18,7 +27,8 @@ struct problem {
 /* c = beta c + a b and the parts of the epilogue, by the one function or the other. */
 static void check_parts(const struct problem *o, bool is_packed, enum type c_type)
 {
-    size_t m = o->m, n = o->n, k = o->k, period = 3;
+    bool moves = o->parts & ORDER && !o->beta;
+    size_t m = o->m, n = o->n, k = o->k, period = moves ? m : 3;
     bool alias = o->parts & ALIAS && o->parts & RESIDUAL && !o->beta;
     struct grid a = grid_random(o->type, m, k, o->gap, 1);
     struct grid b = grid_random(is_packed ? TYPE_BF16 : o->type, n, k, o->gap, 1);
@@ -29,10 +39,13 @@ static void check_parts(const struct problem *o, bool is_packed, enum type c_typ
     struct epilogue e = {.bias = o->parts & BIAS ? bias : NULL, .gelu = o->parts & GELU};
     if (o->parts & SLOPE && e.gelu)
         e.slope = slope.vec;
-    if (o->parts & FACTOR) {
+    int *at = order_random(m);
+    const struct row_order order = {at, m};
+    if (moves)
+        e.order = &order;
+    if (o->parts & FACTOR)
         e.factor = factor;
-        e.period = period;
-    }
+    e.period = period;
     if (o->parts & RESIDUAL)
         e.residual = alias ? c.vec : residual.vec;
 
@@ -49,8 +62,9 @@ static void check_parts(const struct problem *o, bool is_packed, enum type c_typ
 
     for (size_t i = 0; i < m; i++) {
         for (size_t j = 0; j < n; j++) {
-            double add = alias ? c.value[i * n + j] : residual.value[i * n + j];
-            double x = o->beta ? c.value[i * n + j] : 0;
+            size_t to = (moves ? (size_t)at[i] : i) * n + j;
+            double add = alias ? c.value[to] : residual.value[to];
+            double x = o->beta ? c.value[to] : 0;
             for (size_t p = 0; p < k; p++)
                 x += a.value[i * k + p] * b.value[j * k + p];
             x += e.bias ? (double)bias[j] : 0;
@@ -58,7 +72,7 @@ static void check_parts(const struct problem *o, bool is_packed, enum type c_typ
                 0.5 * erfc(-x * sqrt(0.5)) + x * exp(-0.5 * x * x) * 0.3989422804014327;
             x *= e.gelu ? 0.5 * erfc(-x * sqrt(0.5)) : 1;
             x *= e.factor ? (double)factor[i / period] : 1;
-            c.value[i * n + j] = x + (o->parts & RESIDUAL ? add : 0);
+            c.value[to] = x + (o->parts & RESIDUAL ? add : 0);
         }
     }
     bool rounds = is_packed && o->type == TYPE_REAL; /* a */
@@ -73,7 +87,7 @@ static void check_all(enum type type, size_t gap)
 {
     static const size_t sizes[][3] = {{1, 1, 1}, {7, 18, 5}, {33, 50, 64}, {67, 130, 35}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        unsigned step = sizes[i][0] > 60 ? 21 : sizes[i][0] == 7 ? 1 : 9; /* through the parts */
+        unsigned step = sizes[i][0] > 60 ? 43 : sizes[i][0] == 7 ? 3 : 17; /* through the parts */
         for (unsigned parts = 0; parts < ALL; parts += step) {
             for (int beta = 0; beta <= 1; beta++) {
                 struct problem o = {type, gap, sizes[i][0], sizes[i][1], sizes[i][2], beta, parts};

@@ -126,6 +126,11 @@ static void check_products(enum type type, size_t gap)
             o.epilogue.factor = reals_random(M, 1);
             o.epilogue.period = 1;
         }
+        const struct row_order order = {order_random(M), M};
+        if (i == 2 || i == 4) {
+            o.epilogue.order = &order;
+            o.epilogue.period = M;
+        }
         struct grid c = grid_output(o.beta, type, M, N, gap);
         check_product(&o, &c);
         if (o.ta == TRANSPOSED)
@@ -146,32 +151,40 @@ TEST(gemm__gives_the_same_bits_whatever_the_team)
 
 /* --- rows -------------------------------------------------------------------------------------- */
 
+enum { RESULTS = 7 };
+
 /* Row kernels one after another on copies of the same numbers; the results lie in y. */
-static void run_rows(struct grid y[4], const struct grid *x, const struct grid *dy)
+static void run_rows(struct grid y[RESULTS], const struct grid *x, const struct grid *dy)
 {
     enum { ROWS = 197, COLS = 192 };
+    static int *at;
+    at = at ? at : order_random(ROWS);
+    const struct row_order order = {at, ROWS};
     static const real *weight, *bias;
     real mean[ROWS], rstd[ROWS];
     weight = weight ? weight : reals_random(COLS, 1);
     bias = bias ? bias : reals_random(COLS, 1);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < RESULTS; i++)
         y[i] = grid_copy(dy);
     kernel_accumulate(y[0].vec, 1, x->vec, 0.3, ROWS, COLS);
     kernel_gelu(y[1].vec, x->vec, ROWS, COLS);
     kernel_gelu_grad(y[2].vec, 1, x->vec, dy->vec, ROWS, COLS);
     kernel_layer_norm(y[3].vec, mean, rstd, x->vec, weight, bias, 1e-6, ROWS, COLS);
+    kernel_layer_norm_to(y[4].vec, &order, mean, rstd, x->vec, weight, bias, 1e-6, ROWS, COLS);
+    kernel_gather_rows(y[5].vec, 0, x->vec, &order, NULL, 0, ROWS, COLS);
+    kernel_scatter_rows(y[6].vec, 1, x->vec, &order, 0, ROWS, COLS);
 }
 
 static void check_rows(enum type type, size_t gap)
 {
     struct grid x = grid_random(type, 197, 192, gap, 2), dy = grid_random(type, 197, 192, gap, 2);
-    struct grid one[4], more[4];
+    struct grid one[RESULTS], more[RESULTS];
     run_rows(one, &x, &dy);
     for (int threads = 2; threads <= MOST_THREADS; threads++) {
         kernels_team(threads);
         run_rows(more, &x, &dy);
         kernels_team(1);
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < RESULTS; i++) {
             test_about("%d threads, kernel %d", threads, i);
             CHECK(same_bits(&more[i], &one[i]));
         }

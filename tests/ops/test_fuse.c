@@ -71,6 +71,86 @@ TEST(fuse__leaves_what_others_read_what_is_a_view_and_what_would_come_too_early)
     }
 }
 
+/* --- orders of tokens ---------------------------------------------------------------------------
+ */
+
+enum { TOKENS = 12 };
+static const int cut[TOKENS] = {5, 6, 9, 10, 7, 4, 11, 8, 1, 2, 3, 0};
+static const int join[TOKENS] = {11, 8, 9, 10, 5, 0, 1, 4, 7, 2, 3, 6}; /* the inverse */
+
+/* A block of Swin: windows of four tokens, then joined again. */
+static struct tensor *windows(struct graph *g, bool second)
+{
+    struct tensor *x = graph_input(g, "x", TYPE_REAL, SHAPE(2, TOKENS, 8), true);
+    struct tensor *h = op_permute_tokens(g, nn_layer_norm(g, "norm1", x, 1e-5), cut, TOKENS);
+    h = nn_linear(g, "qkv", graph_reshape(g, h, SHAPE(6, 4, 8)), 8);
+    struct tensor *W = graph_param(g, "mix", SHAPE(4, 4), INIT_NORMAL(1));
+    h = nn_linear(g, "proj", op_token_mix(g, h, W, NULL), 8);
+    h = op_permute_tokens(g, graph_reshape(g, h, SHAPE(2, TOKENS, 8)), join, TOKENS);
+    return finish(g, op_add(g, x, op_drop_path(g, h, 0.5)), second);
+}
+
+TEST(fuse__windows_are_cut_by_the_norm_and_joined_by_the_linear_map)
+{
+    check_pair(windows);
+    CHECK_INT(nodes[0], 7);
+    CHECK_INT(nodes[1], 4);
+    check_noisy_pair(windows);
+    CHECK_INT(nodes[0], 8);
+    CHECK_INT(nodes[1], 4);
+}
+
+/* Patch merging, with another reader of x: the norm's gradient is added to its. */
+static struct tensor *merging(struct graph *g, bool second)
+{
+    struct tensor *x = graph_input(g, "x", TYPE_REAL, SHAPE(2, TOKENS, 8), true);
+    x = nn_linear(g, "fc", x, 8);
+    struct tensor *h = graph_reshape(g, op_permute_tokens(g, x, cut, TOKENS), SHAPE(2, 3, 32));
+    h = nn_linear(g, "reduction", nn_layer_norm(g, "norm", h, 1e-5), 16);
+    struct tensor *pooled = nn_linear(g, "skip", op_pool(g, x, 0, TOKENS), 48);
+    return finish(g, op_add(g, h, graph_reshape(g, pooled, SHAPE(2, 3, 16))), second);
+}
+
+/* The same order for a norm of single tokens, of columns. */
+static struct tensor *norm_behind(struct graph *g, bool second)
+{
+    struct tensor *x = graph_input(g, "x", TYPE_REAL, SHAPE(2, TOKENS, 11), true);
+    struct tensor *h = op_permute_tokens(g, graph_columns(g, x, 2, 8), cut, TOKENS);
+    return finish(g, nn_layer_norm(g, "norm", h, 1e-5), second);
+}
+
+TEST(fuse__a_norm_gathers_the_tokens_that_are_merged)
+{
+    check_pair(merging);
+    CHECK_INT(nodes[0], 7);
+    CHECK_INT(nodes[1], 6); /* the sum's rows are not those of a linear map */
+    check_pair(norm_behind);
+    CHECK_INT(nodes[1], 1);
+}
+
+/* What comes between a linear map and an order stays as it is. */
+static struct tensor *noise_before(struct graph *g, bool second)
+{
+    struct tensor *x = graph_input(g, "x", TYPE_REAL, SHAPE(2, TOKENS, 8), true);
+    struct tensor *h = op_drop_path(g, nn_linear(g, "fc", x, 8), 0.5);
+    return finish(g, op_add(g, op_permute_tokens(g, h, cut, TOKENS), x), second);
+}
+
+static struct tensor *gelu_behind(struct graph *g, bool second)
+{
+    struct tensor *x = graph_input(g, "x", TYPE_REAL, SHAPE(2, TOKENS, 8), true);
+    struct tensor *h = op_permute_tokens(g, nn_linear(g, "fc", x, 8), cut, TOKENS);
+    return finish(g, op_gelu(g, op_permute_tokens(g, h, cut, TOKENS)), second);
+}
+
+TEST(fuse__an_order_is_absorbed_once_and_neither_behind_noise_nor_before_gelu)
+{
+    check_noisy_pair(noise_before);
+    CHECK_INT(nodes[1], 3);
+    check_pair(gelu_behind);
+    CHECK_INT(nodes[1], 3);
+}
+
 TEST(fuse__drops_traced_outputs_that_are_never_stored_and_keeps_outputs)
 {
     struct params params;
