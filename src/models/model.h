@@ -10,7 +10,7 @@
 struct model_shape {
     int channels, height, width; /* of the images */
     int classes;
-    int tokens;                  /* rows of the widest activation per image: sets the slice size */
+    int tokens;                  /* per image, on average over the blocks: sets the slice size */
 };
 
 /* Names that another program gives the tensors of a model. */

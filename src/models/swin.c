@@ -1,6 +1,7 @@
 /* swin.c - Swin Transformer. Liu et al., "Swin Transformer: Hierarchical Vision Transformer using Shifted
  * Windows", arXiv:2103.14030; names and sizes of the authors' code. Where a map is not larger than the
  * window, the window shrinks to it and is not shifted, each axis by itself as in timm. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -265,10 +266,14 @@ static enum status swin_check(const void *options, struct error *err)
 static struct model_shape swin_shape(const void *options)
 {
     const struct swin *m = options;
-    struct stage s = swin_stage(m, 0);
+    double tokens = 0;
+    for (int i = 0; i < m->depths.count; i++) {
+        struct stage s = swin_stage(m, i);
+        tokens += (double)s.depth * s.grid[0] * s.grid[1] / swin_blocks(m);
+    }
     return (struct model_shape){.channels = m->channels, .height = m->image_size[0],
                                 .width = m->image_size[1], .classes = m->classes,
-                                .tokens = s.grid[0] * s.grid[1]};
+                                .tokens = (int)lround(tokens)};
 }
 
 /* --- recording ---------------------------------------------------------------------------------- */
