@@ -64,8 +64,11 @@ static struct tensor *record(struct golden *c, struct shape images)
     struct tensor *logits = model_of(&c->model)->record(g, c->model.options, x);
     graph_output(g, logits);
     struct tensor *loss = op_cross_entropy(g, logits, labels, c->smoothing);
-    if (c->how.fused)
+    int plain = g->node_count;
+    if (c->how.fused) {
         graph_fuse(g);
+        CHECK(g->node_count < plain);
+    }
     return loss;
 }
 
