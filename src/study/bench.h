@@ -17,7 +17,7 @@ struct bench_options {
 struct bench_op {
     const char *name;
     int nodes;
-    double seconds[PASSES]; /* mean, summed over the threads and divided by their number */
+    double seconds[PASSES]; /* mean, summed over the workers and divided by their number */
     double flops[PASSES];   /* 2 x MACs forward, 4 x MACs backward */
     double bytes[PASSES];   /* of node_bytes */
 };
