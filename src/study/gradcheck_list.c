@@ -76,26 +76,33 @@ static struct tensor *build_variant(struct graph *g, const void *context)
     return attn_build(g, "attn", &v->attention, s, x);
 }
 
-static struct attn_site small_site(int prefix)
-{
-    return (struct attn_site){.B = 2, .N = prefix + 12, .D = 8, .H = 2, .grid = {3, 4},
-                              .prefix = prefix, .block = 1, .blocks = 3, .qkv_bias = true,
-                              .proj_bias = true};
-}
+/* Places to check it at: a whole map without and with a prefix token, and windows that are shifted
+ * along one axis. */
+#define SMALL_MAP                                                                                  \
+    .B = 2, .D = 8, .H = 2, .grid = {3, 4}, .block = 1, .blocks = 3, .qkv_bias = true,             \
+    .proj_bias = true
+static const struct {
+    const char *where;
+    struct attn_site site;
+} places[] = {
+    {"a whole map", {SMALL_MAP, .N = 12}},
+    {"a prefix token", {SMALL_MAP, .N = 13, .prefix = 1}},
+    {"shifted windows", {SMALL_MAP, .N = 12, .window = {3, 2}, .shift = {0, 1}}},
+};
 
-/* Checks the variant with these options, without and with prefix tokens, where it takes them. */
+/* Checks the variant with these options at each place that it takes. */
 static void check_options(struct gradcheck *result, const struct choice *attention,
                           const char *what)
 {
     int checked = 0;
     struct error err = {.status = OK};
-    for (int prefix = 0; prefix < 2; prefix++) {
-        struct variant_case v = {.attention = *attention, .site = small_site(prefix)};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        struct variant_case v = {.attention = *attention, .site = places[i].site};
         char where[96];
         struct gradcheck part;
         if (attn_check(attention, &v.site, &err))
             continue;
-        snprintf(where, sizeof where, "%s%s%d prefix tokens", what, *what ? ", " : "", prefix);
+        snprintf(where, sizeof where, "%s%s%s", what, *what ? ", " : "", places[i].where);
         gradcheck_graph(&part, build_variant, &v, NULL);
         merge(result, &part, where);
         checked++;
