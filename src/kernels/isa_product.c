@@ -133,23 +133,33 @@ ALWAYS_INLINE void block(real *c, ptrdiff_t stride, int beta, real alpha, const 
     }
 }
 
-/* All rows of a with one panel, in blocks of falling size. */
+#define BLOCK_CASE(rows)                                                                           \
+    case rows:                                                                                     \
+        if (rows <= BLOCK)                                                                         \
+            block(c, stride, beta, alpha, from, a.row, a.col, panel, rows, n, k, lanes);           \
+        break
+
+/* All rows of a with one panel, in blocks as equal as can be: their speed falls with their rows. */
 ALWAYS_INLINE void column(real *c, ptrdiff_t stride, int beta, real alpha, struct matrix a,
                           const real *panel, int m, int n, int k, int lanes)
 {
     const real *from = a.data;
-    while (m > 0) {
-        int rows = m >= BLOCK ? BLOCK : m >= 8 ? 8 : m >= 4 ? 4 : m >= 2 ? 2 : 1;
-        if (rows == BLOCK)
-            block(c, stride, beta, alpha, from, a.row, a.col, panel, BLOCK, n, k, lanes);
-        else if (BLOCK > 8 && rows == 8)
-            block(c, stride, beta, alpha, from, a.row, a.col, panel, 8, n, k, lanes);
-        else if (BLOCK > 4 && rows == 4)
-            block(c, stride, beta, alpha, from, a.row, a.col, panel, 4, n, k, lanes);
-        else if (rows == 2)
-            block(c, stride, beta, alpha, from, a.row, a.col, panel, 2, n, k, lanes);
-        else
-            block(c, stride, beta, alpha, from, a.row, a.col, panel, 1, n, k, lanes);
+    for (int blocks = (m + BLOCK - 1) / BLOCK; blocks > 0; blocks--) {
+        int rows = (m + blocks - 1) / blocks;
+        switch (rows) {
+            BLOCK_CASE(1);
+            BLOCK_CASE(2);
+            BLOCK_CASE(3);
+            BLOCK_CASE(4);
+            BLOCK_CASE(5);
+            BLOCK_CASE(6);
+            BLOCK_CASE(7);
+            BLOCK_CASE(8);
+            BLOCK_CASE(9);
+            BLOCK_CASE(10);
+            BLOCK_CASE(11);
+            BLOCK_CASE(12);
+        }
         c += rows * stride;
         from += rows * a.row;
         m -= rows;

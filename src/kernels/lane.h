@@ -86,6 +86,12 @@ ALWAYS_INLINE lane lane_part(lane x, size_t n)
     return (lane)_mm512_maskz_mov_ps((__mmask16)((1u << n) - 1), (__m512)x);
 }
 
+/* x with `rest` from element n <= LANE on. */
+ALWAYS_INLINE lane lane_fill(lane x, size_t n, real rest)
+{
+    return (lane)_mm512_mask_mov_ps(_mm512_set1_ps(rest), (__mmask16)((1u << n) - 1), (__m512)x);
+}
+
 ALWAYS_INLINE void lane_store_part(real *to, lane x, size_t n)
 {
     _mm512_mask_storeu_ps(to, (__mmask16)((1u << n) - 1), (__m512)x);
@@ -121,6 +127,12 @@ ALWAYS_INLINE lane lane_part(lane x, size_t n)
     return (lane)_mm256_and_ps((__m256)x, _mm256_castsi256_ps(lane_first(n)));
 }
 
+ALWAYS_INLINE lane lane_fill(lane x, size_t n, real rest)
+{
+    return (lane)_mm256_blendv_ps(_mm256_set1_ps(rest), (__m256)x,
+                                  _mm256_castsi256_ps(lane_first(n)));
+}
+
 ALWAYS_INLINE void lane_store_part(real *to, lane x, size_t n)
 {
     _mm256_maskstore_ps(to, lane_first(n), (__m256)x);
@@ -150,6 +162,13 @@ ALWAYS_INLINE lane lane_part(lane x, size_t n)
 {
     for (size_t i = n; i < LANE; i++)
         x[i] = 0;
+    return x;
+}
+
+ALWAYS_INLINE lane lane_fill(lane x, size_t n, real rest)
+{
+    for (size_t i = n; i < LANE; i++)
+        x[i] = rest;
     return x;
 }
 
@@ -234,6 +253,14 @@ ALWAYS_INLINE lane lane_exp(lane x)
     return y;
 }
 
+ALWAYS_INLINE lane lane_log(lane x)
+{
+    lane y;
+    for (int i = 0; i < LANE; i++)
+        y[i] = log(x[i]);
+    return y;
+}
+
 /* The normal distribution at x: *cdf = P(X <= x), *density = its derivative. */
 ALWAYS_INLINE void lane_normal(lane x, lane *cdf, lane *density)
 {
@@ -247,7 +274,7 @@ ALWAYS_INLINE void lane_normal(lane x, lane *cdf, lane *density)
 
 /* exp x, relative error below 1.2e-7; infinity and NaN as libm has them. x = n ln 2 + r with n
  * whole: adding 1.5 * 2^23 rounds x / ln 2 and leaves n in the low bits; the power of two is made
- * in two factors, because 2^128 is no float. Below -104 the result is 0. */
+ * in two factors, because 2^128 is no float, or by an instruction. Below -104 the result is 0. */
 ALWAYS_INLINE lane lane_exp(lane x)
 {
     const float magic = 0x1.8p23f;
@@ -261,10 +288,33 @@ ALWAYS_INLINE lane lane_exp(lane x)
     p = p * r + 0.1666657667f;
     p = p * r + 0.5f;
     p = p * (r * r) + r;
+#ifdef LANE_AVX512
+    return (lane)_mm512_scalef_ps((__m512)(p + 1.0f), (__m512)n);
+#else
     lane_bits whole = (lane_bits)shifted - 0x4b400000u; /* n as a two's complement number */
     lane_bits half = (lane_bits)((lane_int)whole >> 1);
     lane scale = (lane)((half + 127u) << 23), rest = (lane)((whole - half + 127u) << 23);
     return (p * scale + scale) * rest;
+#endif
+}
+
+/* log x of a normal number above 0, to 1e-7 of 1 + |log x|: x = 2^e (1 + f) with 1 + f between the
+ * roots of 1/2 and 2; the polynomial of Cephes' logf. */
+ALWAYS_INLINE lane lane_log(lane x)
+{
+    lane_int e = ((lane_int)x - 0x3f3504f3) >> 23;
+    lane f = (lane)((lane_bits)x - ((lane_bits)e << 23)) - 1.0f;
+    lane n = __builtin_convertvector(e, lane);
+    lane p = f * 7.0376836292e-2f - 1.1514610310e-1f;
+    p = p * f + 1.1676998740e-1f;
+    p = p * f - 1.2420140846e-1f;
+    p = p * f + 1.4249322787e-1f;
+    p = p * f - 1.6668057665e-1f;
+    p = p * f + 2.0000714765e-1f;
+    p = p * f - 2.4999993993e-1f;
+    p = p * f + 3.3333331174e-1f;
+    p = p * f - 0.5f;
+    return n * 0.693359375f + (f + (p * (f * f) - n * 2.12194440e-4f));
 }
 
 /* The normal distribution at x: *cdf = P(X <= x), *density = its derivative. The smaller tail is

@@ -147,24 +147,21 @@ static struct tile_dropout tile_dropout(const struct sdpa *o, int b, int h, int 
     };
 }
 
-/* Where rows of head h, from row i on, begin in a (H, N, M) array. */
-static size_t bias_at(const struct sdpa *o, int h, int i)
+/* The bias of head h, from row i on. */
+static const real *bias_at(const struct sdpa *o, int h, int i)
 {
-    return ((size_t)h * (size_t)o->N + (size_t)i) * (size_t)o->M;
+    return o->bias ? o->bias + ((size_t)h * (size_t)o->N + (size_t)i) * (size_t)o->M : NULL;
 }
 
-/* s = scale q k^T + bias for `rows` rows of q, from row i on; minus infinity between regions. */
-static void scores(const struct plan *p, const struct sdpa *o, int b, int h, int i, struct vec q,
-                   int rows)
+/* s = scale q k^T for `rows` rows of q, from row i on; minus infinity between regions. */
+static void scores(const struct plan *p, const struct sdpa *o, int b, int i, struct vec q, int rows)
 {
-    const struct kernels_tile *tile = kernels_level()->tile;
     multiply(p, p->s, p->stride, 0, (real)o->scale, as_left(p, p->q, q, rows, o->d), p->k_columns,
              rows, o->M, o->d);
-    if (o->bias)
-        tile->add(p->s, p->stride, o->bias + bias_at(o, h, i), rows, o->M);
     int window = o->region ? b % o->windows : 0;
     if (o->region && o->mixed[window])
-        tile->mask(p->s, p->stride, o->region + (size_t)window * (size_t)o->N, i, rows, o->M);
+        kernels_level()->tile->mask(p->s, p->stride, o->region + (size_t)window * (size_t)o->N, i,
+                                    rows, o->M);
 }
 
 static void forward_head(const struct plan *p, const struct sdpa *o, int b, int h, struct vec y,
@@ -175,8 +172,8 @@ static void forward_head(const struct plan *p, const struct sdpa *o, int b, int 
     pack(p, p->v_rows, rows_of(v), o->M, o->e);
     for (int i = 0; i < o->N; i += p->rows) {
         int rows = o->N - i < p->rows ? o->N - i : p->rows;
-        scores(p, o, b, h, i, vec_at(q, (size_t)i, 0), rows);
-        tile->exp_rows(p->s, p->stride, p->row, lse + i, rows, o->M);
+        scores(p, o, b, i, vec_at(q, (size_t)i, 0), rows);
+        tile->exp_rows(p->s, p->stride, bias_at(o, h, i), p->row, lse + i, rows, o->M);
         if (o->dropout > 0) {
             struct tile_dropout drop = tile_dropout(o, b, h, i);
             tile->dropout(p->s, p->stride, &drop, rows, o->M);
@@ -225,8 +222,8 @@ static void backward_tile(const struct plan *p, const struct sdpa *o, const stru
     struct tile_dropout drop = tile_dropout(o, b, h, i);
     bool dropped = o->dropout > 0, first = i == 0;
 
-    scores(p, o, b, h, i, q, rows);
-    tile->weights(p->s, p->stride, g->lse + i, rows, o->M);
+    scores(p, o, b, i, q, rows);
+    tile->weights(p->s, p->stride, bias_at(o, h, i), g->lse + i, rows, o->M);
     if (g->dq.data || g->dk.data || g->dbias) {
         multiply(p, p->dp, p->stride, 0, 1, as_left(p, p->dy, dy, rows, o->e), p->v_columns, rows,
                  o->M, o->e);
@@ -289,7 +286,7 @@ void kernel_sdpa_grad(struct heads dq, int beta_q, struct heads dk, int beta_k, 
                 .dq = wanted_at(dq, b, h),
                 .dk = wanted_at(dk, b, h),
                 .dv = wanted_at(dv, b, h),
-                .dbias = dbias ? dbias + bias_at(s, h, 0) : NULL,
+                .dbias = dbias ? dbias + (ptrdiff_t)h * s->N * s->M : NULL,
                 .beta_q = beta_q,
                 .beta_k = beta_k,
                 .beta_v = beta_v,

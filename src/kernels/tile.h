@@ -11,24 +11,24 @@ struct tile_dropout {
     uint64_t stream, step, sample, first;
 };
 
-/* All tiles are (rows, cols) of reals, rows `stride` apart. */
+/* All tiles are (rows, cols) of reals, rows `stride` apart: whole vectors (PRODUCT_PAD), and what
+ * lies behind the columns may be overwritten. */
 struct kernels_tile {
-    /* s = exp(s - max s), row by row; inverse[i] = 1 / its sum, lse[i] = log of the sum of exp s.
-     */
-    void (*exp_rows)(real *s, ptrdiff_t stride, real *inverse, real *lse, int rows, int cols);
+    /* z = s + bias, rows of bias `cols` apart (NULL: 0); s = exp(z - max z), row by row;
+     * inverse[i] = 1 / its sum, lse[i] = log of the sum of exp z. */
+    void (*exp_rows)(real *s, ptrdiff_t stride, const real *bias, real *inverse, real *lse,
+                     int rows, int cols);
 
-    /* s = exp(s - lse): the weights again. */
-    void (*weights)(real *s, ptrdiff_t stride, const real *lse, int rows, int cols);
-
-    /* s = s + bias, whose rows are `cols` apart. */
-    void (*add)(real *s, ptrdiff_t stride, const real *bias, int rows, int cols);
+    /* s = exp(s + bias - lse): the weights again. */
+    void (*weights)(real *s, ptrdiff_t stride, const real *bias, const real *lse, int rows,
+                    int cols);
 
     /* s[i, j] = -INFINITY where region[first + i] is not region[j]. */
     void (*mask)(real *s, ptrdiff_t stride, const unsigned char *region, int first, int rows,
                  int cols);
 
-    /* dp = p (dp - r) scale: the gradient of the products. The same without scale, the scores', goes
-     * to dbias = beta dbias + ., whose rows are `cols` apart; NULL: nowhere. */
+    /* dp = p (dp - r) scale: the gradient of the products. The same without scale, the scores',
+     * goes to dbias = beta dbias + ., whose rows are `cols` apart; NULL: nowhere. */
     void (*score_grad)(real *dp, const real *p, ptrdiff_t stride, const real *r, double scale,
                        real *dbias, int beta, int rows, int cols);
 
