@@ -1,7 +1,6 @@
 /* isa_epilogue.c - what is done to a product while it is in cache, in one pass. */
 #include "kernels/isa.h"
 #include "kernels/lane_bf16.h"
-#include "kernels/rows.h"
 
 /* One row; which parts there are is a constant where this is called. */
 ALWAYS_INLINE void finish_row(struct vec c, const real *x, const real *bias, void *slope,
@@ -37,16 +36,21 @@ static void finish(struct vec c, const real *x, ptrdiff_t stride, const struct e
 {
     size_t n = (size_t)cols;
     const real *bias = e->bias ? e->bias + col : NULL;
+    size_t period = e->factor || e->order ? e->period : 1, sample = row / period, t = row % period;
     for (int i = 0; i < rows; i++, row++, x += stride) {
-        size_t place = e->order ? row_place(e->order, row) : row;
+        size_t place = e->order ? sample * period + (size_t)e->order->at[t] : row;
         struct vec to = vec_at(c, place, col);
-        real factor = e->factor ? e->factor[row / e->period] : 1;
+        real factor = e->factor ? e->factor[sample] : 1;
         const void *residual = row_of(e->residual, place, col);
         if (e->gelu)
             finish_row(to, x, bias, row_of(e->slope, row, col), e->slope, factor, residual,
                        e->residual.type, n, true);
         else
             finish_row(to, x, bias, NULL, e->slope, factor, residual, e->residual.type, n, false);
+        if (++t == period) {
+            t = 0;
+            sample++;
+        }
     }
 }
 

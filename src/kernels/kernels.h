@@ -147,7 +147,7 @@ struct epilogue {
     bool gelu;           /* the exact form, as kernel_gelu */
     struct vec slope;    /* (m, n), with gelu: written, its derivative there; may not be c */
     const real *factor;  /* row r is multiplied by factor[r / period] */
-    size_t period;       /* at least 1 where there is a factor */
+    size_t period;       /* at least 1 where there is a factor or an order */
     const struct row_order *order; /* row r goes to the place that this gives it, NULL: r; wants beta
                                       0, m whole periods, and `period` to be its own */
     struct vec residual; /* (m, n), added, rows as in c; may be c where beta is 0 */

@@ -32,19 +32,21 @@ struct call {
 static void move(const void *job, int part)
 {
     const struct call *o = job;
-    struct team_rows part_rows = team_rows_of(o->rows, o->parts, part);
-    size_t end = part_rows.first + part_rows.count;
-    for (size_t r = part_rows.first, count = 0; r < end; r += count) {
-        size_t here = o->first + r, there = row_place(o->order, here);
-        count = row_run(o->order, here, o->first + end);
-        struct vec y = vec_at(o->y, o->scatter ? there : r, 0);
-        struct vec x = vec_at(o->x, o->scatter ? r : there, 0);
-        double scale = o->factor ? (double)o->factor[here / o->order->period] : 1;
+    struct team_rows rows = team_rows_of(o->rows, o->parts, part);
+    size_t first = o->first + rows.first, end = first + rows.count;
+    if (rows.count == 0)
+        return;
+    struct row_run run = row_run_first(o->order, first, end);
+    do {
+        size_t here = run.here - o->first;
+        struct vec y = vec_at(o->y, o->scatter ? run.there : here, 0);
+        struct vec x = vec_at(o->x, o->scatter ? here : run.there, 0);
+        double scale = o->factor ? (double)o->factor[run.sample] : 1;
         if (o->beta || o->factor || x.type != y.type)
-            kernels_level()->elementwise->accumulate(y, o->beta, x, scale, count, o->cols);
+            kernels_level()->elementwise->accumulate(y, o->beta, x, scale, run.count, o->cols);
         else
-            copy_rows(y, x, count, o->cols);
-    }
+            copy_rows(y, x, run.count, o->cols);
+    } while (row_run_next(&run, o->order, end));
 }
 
 static void share(struct call *o)
@@ -90,11 +92,15 @@ void kernel_layer_norm_grad_from(struct vec dx, int beta, real *dweight, real *d
                                  struct vec dy, const struct row_order *order, size_t rows,
                                  size_t cols)
 {
-    for (size_t r = 0, count = rows; r < rows; r += count) {
-        size_t place = order ? row_place(order, r) : r;
-        count = order ? row_run(order, r, rows) : rows;
+    if (!order) {
+        kernel_layer_norm_grad(dx, beta, dweight, dbias, x, mean, rstd, weight, dy, rows, cols);
+        return;
+    }
+    struct row_run run = row_run_first(order, 0, rows);
+    do {
+        size_t r = run.here;
         struct vec to = dx.data ? vec_at(dx, r, 0) : dx;
         kernel_layer_norm_grad(to, beta, dweight, dbias, vec_at(x, r, 0), mean + r, rstd + r,
-                               weight, vec_at(dy, place, 0), count, cols);
-    }
+                               weight, vec_at(dy, run.there, 0), run.count, cols);
+    } while (row_run_next(&run, order, rows));
 }

@@ -1,24 +1,46 @@
-/* rows.h - places of rows that are ordered anew, for the files of this room. */
+/* rows.h - a walk over rows that an order gives other places, for the files of this room. */
 #ifndef KERNELS_ROWS_H
 #define KERNELS_ROWS_H
 
 #include "kernels/kernels.h"
 
-/* The place of row r. */
-static inline size_t row_place(const struct row_order *o, size_t r)
+/* Rows `here` .. here + count - 1, which lie one after the other at `there` as well; they belong to
+ * period number `sample`, and the first is its row t. */
+struct row_run {
+    size_t here, there, count, sample, t;
+};
+
+static inline void row_run_measure(struct row_run *run, const struct row_order *o, size_t end)
 {
-    size_t t = r % o->period;
-    return r - t + (size_t)o->at[t];
+    const int *at = o->at + run->t;
+    size_t most = end - run->here < o->period - run->t ? end - run->here : o->period - run->t;
+    run->count = 1;
+    while (run->count < most && at[run->count] == at[run->count - 1] + 1)
+        run->count++;
+    run->there = run->sample * o->period + (size_t)at[0];
 }
 
-/* How many of the rows r .. end - 1 lie one after the other there too, from row r on. */
-static inline size_t row_run(const struct row_order *o, size_t r, size_t end)
+/* The first run of rows r .. end - 1, r < end. */
+static inline struct row_run row_run_first(const struct row_order *o, size_t r, size_t end)
 {
-    size_t t = r % o->period, last = t + 1;
-    size_t most = end - r < o->period - t ? end - r : o->period - t;
-    while (last - t < most && o->at[last] == o->at[last - 1] + 1)
-        last++;
-    return last - t;
+    struct row_run run = {.here = r, .sample = r / o->period, .t = r % o->period};
+    row_run_measure(&run, o, end);
+    return run;
+}
+
+/* Goes on to the next run; false where there is none. */
+static inline bool row_run_next(struct row_run *run, const struct row_order *o, size_t end)
+{
+    run->here += run->count;
+    run->t += run->count;
+    if (run->here >= end)
+        return false;
+    if (run->t == o->period) {
+        run->t = 0;
+        run->sample++;
+    }
+    row_run_measure(run, o, end);
+    return true;
 }
 
 #endif

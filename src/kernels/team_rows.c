@@ -71,15 +71,17 @@ void kernel_gelu_grad(struct vec dx, int beta, struct vec x, struct vec dy, size
 static void layer_norm(const void *job, int part)
 {
     const struct call *o = job;
-    struct team_rows all = team_rows_of(o->rows, o->parts, part);
-    size_t end = all.first + all.count;
-    for (size_t r = all.first, count = 0; r < end; r += count) {
-        size_t place = o->order ? row_place(o->order, r) : r;
-        count = o->order ? row_run(o->order, r, end) : all.count;
-        kernels_level()->norm->layer_norm(vec_at(o->y, place, 0), o->mean + r, o->rstd + r,
-                                          vec_at(o->x, r, 0), o->weight, o->bias, o->scale, count,
-                                          o->cols);
-    }
+    struct team_rows rows = team_rows_of(o->rows, o->parts, part);
+    size_t end = rows.first + rows.count;
+    struct row_run run = {rows.first, rows.first, rows.count, 0, 0};
+    if (o->order)
+        run = row_run_first(o->order, rows.first, end);
+    do {
+        size_t r = run.here;
+        kernels_level()->norm->layer_norm(vec_at(o->y, run.there, 0), o->mean + r, o->rstd + r,
+                                          vec_at(o->x, r, 0), o->weight, o->bias, o->scale,
+                                          run.count, o->cols);
+    } while (o->order && row_run_next(&run, o->order, end));
 }
 
 void kernel_layer_norm_to(struct vec y, const struct row_order *order, real *mean, real *rstd,

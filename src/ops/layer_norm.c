@@ -38,7 +38,7 @@ static void layer_norm_infer(struct graph *g, struct node *n)
 /* Rows of x that are normalised at a time where they are gathered first: they stay in cache. */
 static size_t block_rows(size_t cols)
 {
-    enum { ELEMENTS = 1 << 14 };
+    enum { ELEMENTS = 1 << 13 };
     return cols < ELEMENTS ? ELEMENTS / cols : 1;
 }
 
