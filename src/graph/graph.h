@@ -19,6 +19,7 @@ struct graph_step {
 
 struct graph_options {
     int batch;        /* samples in one slice */
+    int team;         /* threads that work on a slice at a time; 0: 1. More of them still may */
     enum type type;   /* how activations and their gradients are stored; 0: TYPE_REAL */
     bool gradients;   /* for training: plans a backward pass */
     bool noise;       /* dropout and drop path are active */

@@ -40,6 +40,7 @@ struct gemm {
     real alpha;
     struct matrix a, b;              /* (m, k), (k, n) */
     int m, n, k;                     /* m, n > 0 */
+    bool b_is_packed;                /* as g->compute wants it */
     const struct epilogue *epilogue; /* never NULL */
     void (*compute)(const struct gemm *g);
 };

@@ -165,6 +165,7 @@ void kernel_gemm_packed(struct vec c, int beta, struct vec a, struct packed b, i
         return;
     if (has_bf16() && b.k > 0) {
         g.b.col = (ptrdiff_t)bf16_padded(b.k, kernels_level()->bf16->depth);
+        g.b_is_packed = true;
         g.compute = from_panels;
     }
     gemm_by_team(&g);

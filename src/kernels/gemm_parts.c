@@ -3,10 +3,9 @@
 #include "kernels/team.h"
 
 enum {
-    ROWS = 16,         /* parts begin at multiples of it, */
-    COLS = BF16_PANEL, /* and of this */
-    LEAST_MACS =
-        1 << 19, /* of a part: some microseconds, several times what handing it out takes */
+    ROWS = 16,            /* parts begin at multiples of it, */
+    COLS = BF16_PANEL,    /* and of this */
+    LEAST_MACS = 1 << 19, /* of a part: several times what handing it out takes */
     FIXED_MACS = 6 << 20, /* of a product that is cut whoever computes it */
     FIXED_SIDE = 192,     /* of its parts, about: BLAS packs the other operand anew for each */
 };
@@ -38,11 +37,12 @@ static struct epilogue epilogue_at(const struct epilogue *e, int i, int j)
     return at;
 }
 
-static void compute_part(const void *job, int part)
+static void compute_part(const void *job, int part, int member)
 {
+    (void)member;
     const struct parts *o = job;
     struct gemm g = *o->g;
-    int down = part % o->down, across = part / o->down;
+    int across = part % o->across, down = part / o->across;
     int i = begin(g.m, ROWS, o->down, down), j = begin(g.n, COLS, o->across, across);
     struct epilogue epilogue = epilogue_at(g.epilogue, i, j);
     g.m = begin(g.m, ROWS, o->down, down + 1) - i;
@@ -69,22 +69,25 @@ static double macs_of(const struct gemm *g)
     return (double)g->m * g->n * g->k;
 }
 
-/* Across where c is wide enough, so that each thread reads its own part of a weight; two parts for
- * each thread where there is as much work, so that none waits long for another. */
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Two parts for each thread, so that none waits long for another. Where b is packed c is cut into
+ * rows, as other kernels do: a thread then finds in its cache what it wrote. Else each part would
+ * pack b again, and columns come first. */
 void gemm_by_team(const struct gemm *g)
 {
     struct parts o = {g, 1, 1};
-    int threads = team_threads();
     double most = macs_of(g) / LEAST_MACS;
-    if (threads > 1 && most >= 2) {
-        int wanted = most < 2 * threads ? (int)most : 2 * threads;
-        int cols = (g->n + COLS - 1) / COLS, rows = (g->m + ROWS - 1) / ROWS;
-        bool may_cut_rows = !counts_rows(g->epilogue);
-        while (may_cut_rows && cols * o.down < wanted && 2 * o.down <= rows)
-            o.down *= 2;
-        o.across = (wanted + o.down - 1) / o.down;
-        o.across = o.across < cols ? o.across : cols;
-    }
+    int wanted = team_threads() > 1 ? least(2 * team_threads(), most < 1 ? 1 : (int)most) : 1;
+    int rows = counts_rows(g->epilogue) ? 1 : (g->m + ROWS - 1) / ROWS;
+    int cols = (g->n + COLS - 1) / COLS;
+    int *first = g->b_is_packed ? &o.down : &o.across;
+    int *second = g->b_is_packed ? &o.across : &o.down;
+    *first = least(wanted, g->b_is_packed ? rows : cols);
+    *second = least((wanted + *first - 1) / *first, g->b_is_packed ? cols : rows);
     run(&o);
 }
 

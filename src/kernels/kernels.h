@@ -198,12 +198,13 @@ struct sdpa {
     const unsigned char *region;   /* (windows, N), N = M: what tokens of different regions have as
                                       their score is minus infinity; NULL: no regions */
     const bool *mixed;             /* (windows): whether the window has several regions */
+    int team;                      /* threads that there is scratch for; 0: 1 */
     double dropout;                /* of the weights; 0: none */
     uint64_t stream, step, sample; /* of the dropout: sample of the first image */
 };
 
-/* Scratch that both directions need, in reals. Grows with N + M times a constant, never with N x M.
- */
+/* Scratch that both directions need, in reals. Grows with N + M times a constant, never with N x M,
+ * and with s->team: where more threads are in the team (kernels_team), one of them does all. */
 size_t kernel_sdpa_scratch(const struct sdpa *s);
 
 /* y = dropout(softmax(scale q k^T + bias)) v for every image and head; lse: (B, H, N), written: log

@@ -29,8 +29,9 @@ struct call {
     int parts;
 };
 
-static void move(const void *job, int part)
+static void move(const void *job, int part, int member)
 {
+    (void)member;
     const struct call *o = job;
     struct team_rows rows = team_rows_of(o->rows, o->parts, part);
     size_t first = o->first + rows.first, end = first + rows.count;

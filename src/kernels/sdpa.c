@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "kernels/level.h"
+#include "kernels/team.h"
 
 /* Scores of a tile: two tiles stay in L2. A tile has at least as many rows as keep a product busy.
  */
@@ -84,10 +85,16 @@ static size_t make_plan(struct plan *p, const struct sdpa *o, real *scratch)
     return used;
 }
 
-size_t kernel_sdpa_scratch(const struct sdpa *s)
+/* Reals for one thread: its own cache lines. */
+static size_t scratch_of_one(const struct sdpa *s)
 {
     struct plan p;
     return make_plan(&p, s, NULL) + 16;
+}
+
+size_t kernel_sdpa_scratch(const struct sdpa *s)
+{
+    return scratch_of_one(s) * (size_t)(s->team > 1 ? s->team : 1);
 }
 
 static struct matrix rows_of(struct vec x)
@@ -164,14 +171,16 @@ static void scores(const struct plan *p, const struct sdpa *o, int b, int i, str
                                     rows, o->M);
 }
 
-static void forward_head(const struct plan *p, const struct sdpa *o, int b, int h, struct vec y,
-                         real *lse, struct vec q, struct vec k, struct vec v)
+/* Rows `first` to `last` - 1 of q. */
+static void forward_rows(const struct plan *p, const struct sdpa *o, int b, int h, int first,
+                         int last, struct vec y, real *lse, struct vec q, struct vec k,
+                         struct vec v)
 {
     const struct kernels_tile *tile = kernels_level()->tile;
     pack(p, p->k_columns, transposed(rows_of(k)), o->d, o->M);
     pack(p, p->v_rows, rows_of(v), o->M, o->e);
-    for (int i = 0; i < o->N; i += p->rows) {
-        int rows = o->N - i < p->rows ? o->N - i : p->rows;
+    for (int i = first; i < last; i += p->rows) {
+        int rows = last - i < p->rows ? last - i : p->rows;
         scores(p, o, b, i, vec_at(q, (size_t)i, 0), rows);
         tile->exp_rows(p->s, p->stride, bias_at(o, h, i), p->row, lse + i, rows, o->M);
         if (o->dropout > 0) {
@@ -192,17 +201,92 @@ static const struct kernels_bf16 *bf16_of(struct heads q, struct heads k, struct
     return all ? kernels_level()->bf16 : NULL;
 }
 
+/* One call, forward or backward; data is NULL where a gradient is not wanted. */
+struct call {
+    const struct sdpa *s;
+    const struct kernels_bf16 *bf16;
+    real *scratch;
+    int groups; /* of query rows, forward */
+    struct heads y, q, k, v, dy, dq, dk, dv;
+    real *out_lse;
+    const real *lse;
+    real *dbias;
+    int beta_q, beta_k, beta_v, beta_bias;
+};
+
+/* The plan in the scratch of one member. */
+static struct plan plan_of(const struct call *o, int member)
+{
+    struct plan p;
+    make_plan(&p, o->s, o->scratch ? o->scratch + (size_t)member * scratch_of_one(o->s) : NULL);
+    p.bf16 = o->bf16;
+    return p;
+}
+
+/* Of the team, as far as there is scratch for all of it. */
+static int threads_for(const struct sdpa *s)
+{
+    int threads = team_threads();
+    return threads <= s->team ? threads : 1;
+}
+
+static void share(team_part *part, const struct call *o, int parts)
+{
+    if (threads_for(o->s) > 1) {
+        team_run(part, o, parts);
+        return;
+    }
+    for (int i = 0; i < parts; i++)
+        part(o, i, 0);
+}
+
+static size_t lse_at(const struct sdpa *s, int b, int h)
+{
+    return ((size_t)b * (size_t)s->H + (size_t)h) * (size_t)s->N;
+}
+
+static void forward_part(const void *job, int part, int member)
+{
+    const struct call *o = job;
+    const struct sdpa *s = o->s;
+    struct plan p = plan_of(o, member);
+    int group = part % o->groups, head = part / o->groups, b = head / s->H, h = head % s->H;
+    int first = (int)((long long)s->N * group / o->groups);
+    int last = (int)((long long)s->N * (group + 1) / o->groups);
+    forward_rows(&p, s, b, h, first, last, heads_at(o->y, b, h), o->out_lse + lse_at(s, b, h),
+                 heads_at(o->q, b, h), heads_at(o->k, b, h), heads_at(o->v, b, h));
+}
+
+/* As many that all threads get the same number of parts; each packs its keys and values anew. What
+ * a row gives does not depend on it. */
+static int row_groups(const struct sdpa *s)
+{
+    int threads = threads_for(s), a = threads, b = s->B * s->H;
+    while (b) {
+        int rest = a % b;
+        a = b;
+        b = rest;
+    }
+    int groups = a ? threads / a : 1, most = s->N / TILE_ROWS;
+    groups = groups < most ? groups : most;
+    return groups > 1 ? groups : 1;
+}
+
 void kernel_sdpa(struct heads y, real *lse, struct heads q, struct heads k, struct heads v,
                  const struct sdpa *s, real *scratch)
 {
-    struct plan p;
-    make_plan(&p, s, scratch);
-    p.bf16 = bf16_of(q, k, v, v);
-    for (int b = 0; b < s->B; b++)
-        for (int h = 0; h < s->H; h++)
-            forward_head(&p, s, b, h, heads_at(y, b, h),
-                         lse + ((size_t)b * (size_t)s->H + (size_t)h) * (size_t)s->N,
-                         heads_at(q, b, h), heads_at(k, b, h), heads_at(v, b, h));
+    struct call o = {
+        .s = s,
+        .bf16 = bf16_of(q, k, v, v),
+        .scratch = scratch,
+        .groups = row_groups(s),
+        .y = y,
+        .q = q,
+        .k = k,
+        .v = v,
+        .out_lse = lse,
+    };
+    share(forward_part, &o, s->B * s->H * o.groups);
 }
 
 /* What belongs to one image and head in the backward direction; data is NULL where not wanted. */
@@ -272,33 +356,71 @@ static struct vec wanted_at(struct heads x, int b, int h)
     return x.data ? heads_at(x, b, h) : (struct vec){.data = NULL};
 }
 
+static void backward_one(const struct call *o, const struct plan *p, int b, int h)
+{
+    const struct sdpa *s = o->s;
+    struct head_grad g = {
+        .dq = wanted_at(o->dq, b, h),
+        .dk = wanted_at(o->dk, b, h),
+        .dv = wanted_at(o->dv, b, h),
+        .dbias = o->dbias ? o->dbias + (ptrdiff_t)h * s->N * s->M : NULL,
+        .beta_q = o->beta_q,
+        .beta_k = o->beta_k,
+        .beta_v = o->beta_v,
+        .beta_bias = o->beta_bias || b > 0,
+        .q = heads_at(o->q, b, h),
+        .k = heads_at(o->k, b, h),
+        .v = heads_at(o->v, b, h),
+        .y = heads_at(o->y, b, h),
+        .dy = heads_at(o->dy, b, h),
+        .lse = o->lse + lse_at(s, b, h),
+    };
+    backward_head(p, s, &g, b, h);
+}
+
+/* One head of one image. */
+static void backward_part(const void *job, int part, int member)
+{
+    const struct call *o = job;
+    struct plan p = plan_of(o, member);
+    backward_one(o, &p, part / o->s->H, part % o->s->H);
+}
+
+/* One head of all images in their order, which add to the gradient of one bias. */
+static void backward_bias_part(const void *job, int part, int member)
+{
+    const struct call *o = job;
+    struct plan p = plan_of(o, member);
+    for (int b = 0; b < o->s->B; b++)
+        backward_one(o, &p, b, part);
+}
+
 void kernel_sdpa_grad(struct heads dq, int beta_q, struct heads dk, int beta_k, struct heads dv,
                       int beta_v, real *dbias, int beta_bias, struct heads q, struct heads k,
                       struct heads v, struct heads y, struct heads dy, const real *lse,
                       const struct sdpa *s, real *scratch)
 {
-    struct plan p;
-    make_plan(&p, s, scratch);
-    p.bf16 = bf16_of(q, k, v, dy);
-    for (int b = 0; b < s->B; b++) {
-        for (int h = 0; h < s->H; h++) {
-            struct head_grad g = {
-                .dq = wanted_at(dq, b, h),
-                .dk = wanted_at(dk, b, h),
-                .dv = wanted_at(dv, b, h),
-                .dbias = dbias ? dbias + (ptrdiff_t)h * s->N * s->M : NULL,
-                .beta_q = beta_q,
-                .beta_k = beta_k,
-                .beta_v = beta_v,
-                .beta_bias = beta_bias || b > 0,
-                .q = heads_at(q, b, h),
-                .k = heads_at(k, b, h),
-                .v = heads_at(v, b, h),
-                .y = heads_at(y, b, h),
-                .dy = heads_at(dy, b, h),
-                .lse = lse + ((size_t)b * (size_t)s->H + (size_t)h) * (size_t)s->N,
-            };
-            backward_head(&p, s, &g, b, h);
-        }
-    }
+    struct call o = {
+        .s = s,
+        .bf16 = bf16_of(q, k, v, dy),
+        .scratch = scratch,
+        .y = y,
+        .q = q,
+        .k = k,
+        .v = v,
+        .dy = dy,
+        .dq = dq,
+        .dk = dk,
+        .dv = dv,
+        .lse = lse,
+        .dbias = dbias,
+        .beta_q = beta_q,
+        .beta_k = beta_k,
+        .beta_v = beta_v,
+        .beta_bias = beta_bias,
+    };
+    if (dbias)
+        share(backward_bias_part, &o, s->H);
+    else
+        share(backward_part, &o, s->B * s->H);
 }

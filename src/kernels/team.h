@@ -10,7 +10,8 @@
 /* Threads that a kernel may use now: 1 inside a parallel region. */
 int team_threads(void);
 
-typedef void team_part(const void *job, int part);
+/* Does part `part`; member: the thread's number in the team, below team_threads(). */
+typedef void team_part(const void *job, int part, int member);
 
 /* Runs parts 0 .. parts - 1 of the job, in any order, on the threads of the team. */
 void team_run(team_part *run, const void *job, int parts);

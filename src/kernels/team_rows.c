@@ -26,8 +26,9 @@ static struct vec from(struct vec x, struct team_rows r)
     return vec_at(x, r.first, 0);
 }
 
-static void accumulate(const void *job, int part)
+static void accumulate(const void *job, int part, int member)
 {
+    (void)member;
     const struct call *o = job;
     struct team_rows r = team_rows_of(o->rows, o->parts, part);
     kernels_level()->elementwise->accumulate(from(o->y, r), o->beta, from(o->x, r), o->scale,
@@ -40,8 +41,9 @@ void kernel_accumulate(struct vec y, int beta, struct vec x, double scale, size_
     share(accumulate, &o);
 }
 
-static void gelu(const void *job, int part)
+static void gelu(const void *job, int part, int member)
 {
+    (void)member;
     const struct call *o = job;
     struct team_rows r = team_rows_of(o->rows, o->parts, part);
     kernels_level()->elementwise->gelu(from(o->y, r), from(o->x, r), r.count, o->cols);
@@ -53,8 +55,9 @@ void kernel_gelu(struct vec y, struct vec x, size_t rows, size_t cols)
     share(gelu, &o);
 }
 
-static void gelu_grad(const void *job, int part)
+static void gelu_grad(const void *job, int part, int member)
 {
+    (void)member;
     const struct call *o = job;
     struct team_rows r = team_rows_of(o->rows, o->parts, part);
     kernels_level()->elementwise->gelu_grad(from(o->y, r), o->beta, from(o->x, r), from(o->dy, r),
@@ -68,8 +71,9 @@ void kernel_gelu_grad(struct vec dx, int beta, struct vec x, struct vec dy, size
     share(gelu_grad, &o);
 }
 
-static void layer_norm(const void *job, int part)
+static void layer_norm(const void *job, int part, int member)
 {
+    (void)member;
     const struct call *o = job;
     struct team_rows rows = team_rows_of(o->rows, o->parts, part);
     size_t end = rows.first + rows.count;

@@ -21,6 +21,7 @@ struct options {
     double dropout;
     uint64_t stream;
     int parts; /* of the first axis that belong to one image */
+    int team;  /* threads that there is scratch for */
 };
 
 static struct sdpa sdpa_of(const struct node *n)
@@ -29,6 +30,7 @@ static struct sdpa sdpa_of(const struct node *n)
     const int *q = n->in[Q]->shape.dim, *v = n->in[V]->shape.dim;
     return (struct sdpa){
         .B = q[0], .H = q[1], .N = q[2], .M = v[2], .d = q[3], .e = v[3],
+        .team = o->team,
         .scale = o->scale,
         .bias = n->in[BIAS] ? n->in[BIAS]->data : NULL,
         .windows = o->regions.windows,
@@ -155,7 +157,7 @@ struct tensor *op_sdpa_terms(struct graph *g, struct tensor *q, struct tensor *k
                              double scale, const struct sdpa_terms *terms)
 {
     struct tensor *bias = terms->bias;
-    struct options o = {.scale = scale};
+    struct options o = {.scale = scale, .team = g->options.team};
     if (terms->regions) {
         o.regions = *terms->regions;
         o.mixed = find_mixed(g, terms->regions);

@@ -47,6 +47,7 @@ enum status network_record(struct graph **out, struct params *params, const stru
 {
     const struct graph_options options = {
         .batch = how->batch,
+        .team = how->team,
         .gradients = how->gradients,
         .noise = how->noise,
         .trace = how->trace,
@@ -103,12 +104,25 @@ static int at_most(int a, int b)
     return a < b ? a : b;
 }
 
+static int slices_of(const struct network *n)
+{
+    return (n->batch + n->slice - 1) / n->slice;
+}
+
+/* Threads that work on a slice at a time. */
+static int team_of(const struct network *n, bool train)
+{
+    int workers = train ? n->train_workers : n->infer_workers;
+    return workers > 1 ? 1 : n->threads;
+}
+
 /* One of the two graphs; fused but in the double build, which is the plain reference. */
 static enum status record(struct graph **out, struct network *n, bool train, struct error *err)
 {
     const struct experiment *x = n->experiment;
     const struct recording how = {
         .batch = n->slice,
+        .team = team_of(n, train),
         .gradients = train,
         .noise = train,
         .fused = sizeof(real) == sizeof(float),
@@ -117,30 +131,22 @@ static enum status record(struct graph **out, struct network *n, bool train, str
     return network_record(out, &n->params, x, &how, err);
 }
 
-static int slices_of(const struct network *n)
-{
-    return (n->batch + n->slice - 1) / n->slice;
-}
-
 static enum status plan(struct network *n, bool train, struct error *err)
 {
     const struct experiment *x = n->experiment;
+    n->infer_workers = runner_workers(slices_of(n), n->threads);
     enum status status = record(&n->infer, n, false, err);
-    if (!status && train)
-        status = freeze(n, err);
-    if (!status && train)
-        status = record(&n->train, n, true, err);
     if (status)
         return status;
     n->macs = graph_macs(n->infer) / n->slice;
-    n->infer_workers = runner_workers(slices_of(n), n->threads);
     if (!train)
         return OK;
     n->lanes = experiment_lanes(x, n->batch, params_counted(&n->params));
     n->moments = optimizer_of(&x->train.optimizer)->moments;
     n->train_workers = runner_workers(n->lanes, n->threads);
     n->train_threads = n->train_workers > 1 ? n->train_workers : n->threads;
-    return OK;
+    status = freeze(n, err);
+    return status ? status : record(&n->train, n, true, err);
 }
 
 enum status network_plan(struct network **out, const struct experiment *x, enum network_mode mode,

@@ -18,6 +18,7 @@ enum { NETWORK_OUTPUT_LOGITS = 0, NETWORK_OUTPUT_LOSS = 1 };
 struct recording {
     const void *model; /* options of the model; NULL: those of the experiment */
     int batch;         /* images in the graph */
+    int team;          /* as in struct graph_options */
     bool gradients;    /* of all parameters, from the loss; where it traces, of the images too */
     bool noise;        /* dropout and drop path are active */
     bool trace;        /* keeps the outputs that the model names */

@@ -88,6 +88,8 @@ static void run_large(struct rig *r, enum type type, int batch, int threads)
 {
     rig_begin(r, batch, true);
     r->graph->options.type = type;
+    r->graph->options.team =
+        threads < 5 ? threads : 1; /* one does all where there is scratch for one */
     r->threads = threads;
     struct tensor *y = large_net(r->graph);
     graph_fuse(r->graph);

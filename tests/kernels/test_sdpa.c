@@ -57,6 +57,7 @@ static struct problem make(const int *shape, enum type type, size_t gap, double 
                         .dropout = dropout,
                         .stream = 11,
                         .step = 3,
+                        .team = 3,
                         .sample = 40};
     const struct sdpa *s = &p.s;
     size_t rows = (size_t)(s->B * s->N), width = (size_t)(s->H * (2 * s->d + s->e));
@@ -401,4 +402,46 @@ TEST(sdpa__scratch_grows_with_tokens_only)
     size_t one = kernel_sdpa_scratch(&s);
     s.B = s.H = 8;
     CHECK_INT(kernel_sdpa_scratch(&s), one);
+    s.team = 5;
+    CHECK_INT(kernel_sdpa_scratch(&s), 5 * one);
+}
+
+static size_t bytes_of(const struct grid *g)
+{
+    return ((g->rows - 1) * (g->cols + g->gap) + g->cols) * type_size(g->vec.type);
+}
+
+/* For three threads there is scratch, not for four. */
+static void check_team(enum type type, size_t gap)
+{
+    for (size_t i = 2; i < sizeof shapes / sizeof *shapes; i++) {
+        struct problem p = make(shapes[i], type, gap, 0.2, i == 2);
+        size_t scores = i == 2 ? (size_t)(p.s.H * p.s.N * p.s.N) : 0;
+        run_forward(&p);
+        run_backward(&p, 0);
+        struct problem one = p;
+        one.dbias = reals_random(scores, 0);
+        one.lse = reals_random((size_t)(p.s.B * p.s.H * p.s.N), 0);
+        memcpy(one.lse, p.lse, (size_t)(p.s.B * p.s.H * p.s.N) * sizeof *p.lse);
+        if (scores)
+            memcpy(one.dbias, p.dbias, scores * sizeof *p.dbias);
+        p.y = grid_poisoned(type, p.y.rows, p.y.cols, gap);
+        p.dqkv = grid_poisoned(type, p.dqkv.rows, p.dqkv.cols, gap);
+        for (int threads = 2; threads <= 4; threads++) {
+            test_about("shape %zu, %d threads", i, threads);
+            kernels_team(threads);
+            run_forward(&p);
+            run_backward(&p, 0);
+            kernels_team(1);
+            CHECK(memcmp(p.y.vec.data, one.y.vec.data, bytes_of(&p.y)) == 0);
+            CHECK(memcmp(p.dqkv.vec.data, one.dqkv.vec.data, bytes_of(&p.dqkv)) == 0);
+            CHECK(memcmp(p.lse, one.lse, (size_t)(p.s.B * p.s.H * p.s.N) * sizeof *p.lse) == 0);
+            CHECK(!scores || memcmp(p.dbias, one.dbias, scores * sizeof *p.dbias) == 0);
+        }
+    }
+}
+
+TEST(sdpa__gives_the_same_bits_whatever_the_team)
+{
+    each_level(check_team);
 }
