@@ -14,10 +14,10 @@ struct token_regions;
 
 /* Where attention happens: everything that any variant may need to know of its host.
  *
- * A model describes its whole map: (B, N, D) in raster order, and the windows into which it is cut. A
- * variant that works inside windows sees each of them as a sample with a map of its own: B times as many
- * samples, N = grid[0] grid[1] tokens of one window, window = grid. A variant that must see the whole
- * map is shown a site without windows. */
+ * A model describes its whole map: (B, N, D) in raster order, and the windows into which it is
+ * cut. A variant that works inside windows sees each of them as a sample with a map of its own:
+ * B times as many samples, N = grid[0] grid[1] tokens of one window, window = grid. A variant
+ * that must see the whole map is shown a site without windows. */
 struct attn_site {
     int B, N, D, H;    /* images (windows) in the slice, tokens, width, heads */
     int grid[2];       /* rows and columns of patches; N = prefix + grid[0] grid[1] */
@@ -56,8 +56,9 @@ struct attn_variant {
  * what others are compared with. */
 const struct kind *attn_kinds(int i);
 
-/* Records the chosen variant under the scope `name`: cuts x into the site's windows for one that works
- * inside them, and undoes that. x: (B, N, D). Returns (B, N, D), traced under that name in raster order. */
+/* Records the chosen variant under the scope `name`: cuts x into the site's windows for one that
+ * works inside them, and undoes that. x: (B, N, D). Returns (B, N, D), traced under that name in
+ * raster order. */
 struct tensor *attn_build(struct graph *g, const char *name, const struct choice *attention,
                           const struct attn_site *s, struct tensor *x);
 
@@ -69,18 +70,19 @@ double attn_macs(const struct choice *attention, const struct attn_site *s);
 /* 1 / sqrt(D / H) */
 double attn_scale(const struct attn_site *s);
 
-/* For variants inside windows: the learned bias of the scores by relative position, (H, N, N), NULL where
- * the site has no windows. Makes the parameter relative_position_bias_table ((2 h - 1)(2 w - 1), H),
- * without weight decay, in the scope of the attention. arXiv:2103.14030, eq. 4. */
+/* For variants inside windows: the learned bias of the scores by relative position, (H, N, N),
+ * NULL where the site has no windows. Makes the parameter relative_position_bias_table,
+ * ((2 h - 1)(2 w - 1), H), without weight decay, in the scope of the attention.
+ * arXiv:2103.14030, eq. 4. */
 struct tensor *attn_bias(struct graph *g, const struct attn_site *s);
 
-/* Softmax attention as it is at this site: op_sdpa with the scale, and inside windows with their bias and
- * regions.  q: (B, H, N, d)  k: (B, H, N, d)  v: (B, H, N, e). Returns (B, H, N, e). */
+/* Softmax attention as it is at this site: op_sdpa with the scale, and inside windows with their
+ * bias and regions.  q: (B, H, N, d)  k: (B, H, N, d)  v: (B, H, N, e). Returns (B, H, N, e). */
 struct tensor *attn_sdpa(struct graph *g, const struct attn_site *s, struct tensor *q,
                          struct tensor *k, struct tensor *v);
 
-/* Whether the dotted name of a parameter or a scope lies in an attention layer: models build theirs under
- * the name "attn". */
+/* Whether the dotted name of a parameter or a scope lies in an attention layer: models build
+ * theirs under the name "attn". */
 bool attn_owns(const char *name);
 
 #endif

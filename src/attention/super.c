@@ -1,8 +1,8 @@
-/* super.c - efficient attention whose values are first mixed over the tokens by a learned N x N kernel.
- * Hosseini and Hosseini, arXiv:2403.01643, eq. 19 to 23: K_i and V_i are slices of the input,
- * V'_i = W^A V_i with one W^A for all heads of a layer. W^A ties a layer to its token count.
- * Beyond the paper: other bases, a bias, a kernel for each head, other initial values, and in shifted
- * windows a kernel that keeps regions apart as the softmax does. */
+/* super.c - efficient attention whose values are first mixed over the tokens by a learned N x N
+ * kernel. Hosseini and Hosseini, arXiv:2403.01643, eq. 19 to 23: K_i and V_i are slices of the
+ * input, V'_i = W^A V_i with one W^A for all heads of a layer. W^A ties a layer to its token
+ * count. Beyond the paper: other bases, a bias, a kernel for each head, other initial values,
+ * and in shifted windows a kernel that keeps regions apart as the softmax does. */
 #include "attention/attention.h"
 #include "nn/nn.h"
 

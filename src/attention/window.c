@@ -1,8 +1,9 @@
 /* window.c - cutting a map into windows and putting it together again.
  *
- * After the cyclic shift a window at the border holds tokens of up to four parts of the map that do not
- * touch: these are its regions. Along an axis of length L with windows w and shift s the parts are
- * 0 .. L - w - 1, L - w .. L - s - 1 and L - s .. L - 1 of the shifted map, as in the authors' code. */
+ * After the cyclic shift a window at the border holds tokens of up to four parts of the map that
+ * do not touch: these are its regions. Along an axis of length L with windows w and shift s the
+ * parts are 0 .. L - w - 1, L - w .. L - s - 1 and L - s .. L - 1 of the shifted map, as in the
+ * authors' code. */
 #include "attention/window.h"
 
 #include "ops/ops.h"

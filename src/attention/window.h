@@ -1,5 +1,6 @@
-/* window.h - attention inside windows of a map, regular or shifted: Liu et al., "Swin Transformer",
- * arXiv:2103.14030, section 3.2. For attention.c alone: variants see one window as their whole map. */
+/* window.h - attention inside windows of a map, regular or shifted: Liu et al., "Swin
+ * Transformer", arXiv:2103.14030, section 3.2. For attention.c alone: variants see one window as
+ * their whole map. */
 #ifndef ATTENTION_WINDOW_H
 #define ATTENTION_WINDOW_H
 
@@ -15,8 +16,8 @@ struct attn_site window_site(const struct attn_site *s);
 /* The same for recording: with regions where the windows are shifted, in the graph's arena. */
 struct attn_site window_site_regions(struct graph *g, const struct attn_site *s);
 
-/* Shifts the map cyclically up and left by s->shift and cuts it.  x: (B, N, D), raster order. Returns
- * (B windows, tokens of a window, D), windows in raster order, and so their tokens. */
+/* Shifts the map cyclically up and left by s->shift and cuts it.  x: (B, N, D), raster order.
+ * Returns (B windows, tokens of a window, D), windows in raster order, and so their tokens. */
 struct tensor *window_cut(struct graph *g, const struct attn_site *s, struct tensor *x);
 
 /* Undoes window_cut. */

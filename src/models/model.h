@@ -1,5 +1,5 @@
-/* model.h - backbones. To add one: a file in models/ that defines `const struct model NAME_model`, and
- * the line MODEL(NAME) in models.def. Presets are JSON texts in presets.def. */
+/* model.h - backbones. To add one: a file in models/ that defines `const struct model
+ * NAME_model`, and the line MODEL(NAME) in models.def. Presets are JSON texts in presets.def. */
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
 

@@ -1,6 +1,7 @@
-/* swin.c - Swin Transformer. Liu et al., "Swin Transformer: Hierarchical Vision Transformer using Shifted
- * Windows", arXiv:2103.14030; names and sizes of the authors' code. Where a map is not larger than the
- * window, the window shrinks to it and is not shifted, each axis by itself as in timm. */
+/* swin.c - Swin Transformer. Liu et al., "Swin Transformer: Hierarchical Vision Transformer
+ * using Shifted Windows", arXiv:2103.14030; names and sizes of the authors' code. Where a map is
+ * not larger than the window, the window shrinks to it and is not shifted, each axis by itself
+ * as in timm. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -152,8 +153,8 @@ static enum status check_widths(const struct swin *m, struct error *err)
     return OK;
 }
 
-/* One axis of the maps: `length` tokens in the first stage. `window`: along its windows in `stage` (-1:
- * in every stage), 0: as configured. */
+/* One axis of the maps: `length` tokens in the first stage. `window`: along its windows in
+ * `stage` (-1: in every stage), 0: as configured. */
 struct axis {
     const struct swin *m;
     int number, length, stage, window;
@@ -181,8 +182,8 @@ static int torn_stage(const struct axis *a)
     return -1;
 }
 
-/* Writes the numbers next to `start`, below and above it, with which the axis fits when they become its
- * length or its window (`varied` points into a): "4 or 8", times `unit`; "none". */
+/* Writes the numbers next to `start`, below and above it, with which the axis fits when they
+ * become its length or its window (`varied` points into a): "4 or 8", times `unit`; "none". */
 static const char *nearest(char text[32], struct axis *a, int *varied, int start, int unit)
 {
     int found[2] = {0, 0}, count = 0;

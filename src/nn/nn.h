@@ -1,5 +1,5 @@
-/* nn.h - the pieces of a network that have parameters. Names are timm's: a piece `name` under the scope
- * "blocks.0" makes the parameters "blocks.0.name.weight" and "blocks.0.name.bias".
+/* nn.h - the pieces of a network that have parameters. Names are timm's: a piece `name` under
+ * the scope "blocks.0" makes the parameters "blocks.0.name.weight" and "blocks.0.name.bias".
  *
  * Initial values: normal, deviation 0.02, cut off at +-2, for weights; zero for biases. */
 #ifndef NN_NN_H
@@ -26,8 +26,8 @@ struct tensor *nn_layer_norm_traced(struct graph *g, const char *name, struct te
 /* Learned factor for each column, all `start` in the beginning: parameter name.gamma (D). */
 struct tensor *nn_layer_scale(struct graph *g, const char *name, struct tensor *x, double start);
 
-/* One linear map to `count` times the width of x, cut into heads: heads[i] is (B, H, N, D / H), a view
- * of the i-th D columns.  x: (B, N, D). count: at most 3. */
+/* One linear map to `count` times the width of x, cut into heads: heads[i] is (B, H, N, D / H),
+ * a view of the i-th D columns.  x: (B, N, D). count: at most 3. */
 void nn_heads(struct graph *g, const char *name, struct tensor *x, int count, int H, bool bias,
               struct tensor *heads[]);
 
@@ -58,15 +58,16 @@ struct tensor *nn_patch_embed(struct graph *g, const char *name, struct tensor *
 struct tensor *nn_patch_embed_norm(struct graph *g, const char *name, struct tensor *x,
                                    const int patch[2], int D, double eps);
 
-/* A learned token in front: parameter `name` (1, 1, D), normal with deviation std, no weight decay. */
+/* A learned token in front: parameter `name` (1, 1, D), normal with deviation std, no weight
+ * decay. */
 struct tensor *nn_token(struct graph *g, const char *name, struct tensor *x, double std);
 
 /* Learned position embedding: parameter `name` (1, N, D), no weight decay. */
 struct tensor *nn_pos_embed(struct graph *g, const char *name, struct tensor *x);
 
-/* Fixed two-dimensional sine-cosine embedding of MoCo v3 (arXiv:2104.02057), zero for prefix tokens:
- * a quarter of the columns each of sin(row w), cos(row w), sin(column w), cos(column w) with
- * w_i = 10000^(-i / (D / 4)). Tokens in raster order. ERR_SHAPE unless 4 divides D. */
+/* Fixed two-dimensional sine-cosine embedding of MoCo v3 (arXiv:2104.02057), zero for prefix
+ * tokens: a quarter of the columns each of sin(row w), cos(row w), sin(column w), cos(column w)
+ * with w_i = 10000^(-i / (D / 4)). Tokens in raster order. ERR_SHAPE unless 4 divides D. */
 struct tensor *nn_pos_sincos(struct graph *g, struct tensor *x, const int grid[2], int prefix);
 
 #endif

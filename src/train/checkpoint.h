@@ -18,12 +18,12 @@ MUST_USE enum status checkpoint_config(char **config_text, const char *path, str
  * alone); *out is NULL with OK where it has none. */
 MUST_USE enum status checkpoint_class_names(char ***out, const char *path, struct error *err);
 
-/* Loads every parameter and buffer of the model by name into p->values; names may be those of another
- * program that the model knows (struct model_layout). Missing, unexpected tensors and other
- * shapes are ERR_INPUT with counts and the first names, and nothing is changed; so are values that
- * are not finite, with the first tensor's name, but p->values are then not to be used. A prefix "module." or "model." on all names
- * is stripped. *note (unless note is NULL) becomes a malloc'd line on what matched where the file
- * is foreign or had a prefix, else NULL. */
+/* Loads every parameter and buffer of the model by name into p->values; names may be those of
+ * another program that the model knows (struct model_layout). Missing, unexpected tensors and
+ * other shapes are ERR_INPUT with counts and the first names, and nothing is changed; so are
+ * values that are not finite, with the first tensor's name, but p->values are then not to be
+ * used. A prefix "module." or "model." on all names is stripped. *note (unless note is NULL)
+ * becomes a malloc'd line on what matched where the file is foreign or had a prefix, else NULL. */
 MUST_USE enum status checkpoint_load(struct params *p, const struct choice *model,
                                      const char *path, char **note, struct error *err);
 
@@ -32,10 +32,11 @@ MUST_USE enum status checkpoint_load_values(const struct params *p, const struct
                                             const char *path, real *values, char **note,
                                             struct error *err);
 
-/* Start values for training: what is missing keeps its own. Only tensors of attention (attn_owns) and
- * of classifiers (model_is_head) may be missing or unexpected, and only those of classifiers may have
- * another shape, as with other classes: they keep their values too. Anything else is ERR_INPUT as
- * above: another backbone. *note becomes a malloc'd line that counts and names all of this. */
+/* Start values for training: what is missing keeps its own. Only tensors of attention
+ * (attn_owns) and of classifiers (model_is_head) may be missing or unexpected, and only those of
+ * classifiers may have another shape, as with other classes: they keep their values too.
+ * Anything else is ERR_INPUT as above: another backbone. *note becomes a malloc'd line that
+ * counts and names all of this. */
 MUST_USE enum status checkpoint_init(struct params *p, const struct choice *model,
                                      const char *path, char **note, struct error *err);
 

@@ -117,7 +117,8 @@ TEST(every_variant__works_at_some_place_and_costs_what_its_formula_says)
     }
 }
 
-/* A stand-in for a variant that must see the whole map: it passes x on, and says what it was shown. */
+/* A stand-in for a variant that must see the whole map: it passes x on, and says what it was
+ * shown. */
 static struct attn_site shown;
 
 static struct tensor *global_build(struct graph *g, const void *opt, const struct attn_site *s,

@@ -42,8 +42,8 @@ static const struct linear *options_of(const struct staged *s, int i)
     return s->attention.at[i].options;
 }
 
-/* Loads a file with this text and settings (up to NULL), and reads it. Returns the effective document
- * on one line, or the message. */
+/* Loads a file with this text and settings (up to NULL), and reads it. Returns the effective
+ * document on one line, or the message. */
 static const char *read_with(struct staged *s, struct arena *memory, const char *text,
                              const char *const *settings)
 {

@@ -1,4 +1,5 @@
-/* backbone.h - a model read from the JSON of a config and recorded, for tests of its sizes and names. */
+/* backbone.h - a model read from the JSON of a config and recorded, for tests of its sizes and
+ * names. */
 #ifndef TESTS_MODELS_BACKBONE_H
 #define TESTS_MODELS_BACKBONE_H
 
