@@ -1,6 +1,6 @@
 /* mix.c - one small matrix times many groups of rows. The matrix is made a left operand once a call, one
  * for each pattern of regions, its zeros in place; a group's rows are packed a few columns at a time and
- * stay in L1. The matrix's gradient adds dy x^T group after group: what groups without regions give goes
+ * stay in L1; small products of real numbers are left to kernel_gemm. The matrix's gradient adds dy x^T group after group: what groups without regions give goes
  * where it belongs, each other pattern has a sum of its own, and its mask is applied to that. */
 #include <string.h>
 
@@ -10,6 +10,7 @@ enum {
     COLS = 64,   /* columns of a group that are mixed at a time */
     ROWS = 64,   /* rows of a result that go through a buffer at a time, at most */
     DEPTH = 128, /* columns of a group that the matrix's gradient takes at a time */
+    SMALL = 64,  /* rows up to which BLAS is faster, as measured beside OpenBLAS's SkylakeX kernels */
 };
 
 /* The pieces of the scratch. */
@@ -172,6 +173,18 @@ static void mix_columns(const struct plan *p, const struct mix *o, struct vec y,
     }
 }
 
+/* The same for all columns of a part, by kernel_gemm. */
+static void mix_small(const struct mix *o, struct vec y, int beta, struct vec x, const real *operand,
+                      const real *bias)
+{
+    int width = o->D / o->parts;
+    struct vec W = {(void *)(uintptr_t)operand, TYPE_REAL, o->N};
+    for (int t = 0; t < o->N && bias; t++)
+        for (int c = 0; c < width; c++)
+            ((real *)y.data)[t * y.stride + c] = bias[t];
+    kernel_gemm(y, beta || bias, 1, PLAIN, W, PLAIN, x, o->N, width, o->N, NULL);
+}
+
 void kernel_mix(struct vec y, int beta, enum trans trans, struct vec x, const real *bias,
                 const struct mix *o, real *scratch)
 {
@@ -181,14 +194,17 @@ void kernel_mix(struct vec y, int beta, enum trans trans, struct vec x, const re
         for (int part = 0; part < o->parts; part++)
             make_operand(&p, o, trans, pattern, part);
     int width = o->D / o->parts;
+    bool small = o->N <= SMALL && x.type == TYPE_REAL && y.type == TYPE_REAL;
     for (int g = 0; g < o->groups; g++)
         for (int part = 0; part < o->parts; part++) {
             const real *operand = operand_at(&p, o, pattern_of(o, g), part);
-            for (int c = 0; c < width; c += COLS) {
-                size_t row = (size_t)g * (size_t)o->N, col = (size_t)(part * width + c);
-                mix_columns(&p, o, vec_at(y, row, col), beta, vec_at(x, row, col), operand, bias,
-                            part_of(c, width, COLS));
-            }
+            size_t row = (size_t)g * (size_t)o->N, col = (size_t)(part * width);
+            struct vec to = vec_at(y, row, col), from = vec_at(x, row, col);
+            if (small)
+                mix_small(o, to, beta, from, operand, bias);
+            for (int c = 0; c < width && !small; c += COLS)
+                mix_columns(&p, o, vec_at(to, 0, (size_t)c), beta, vec_at(from, 0, (size_t)c),
+                            operand, bias, part_of(c, width, COLS));
         }
 }
 
