@@ -2,28 +2,44 @@
 #include "kernels/isa.h"
 #include "kernels/lane_bf16.h"
 
-/* One row; which parts there are is a constant where this is called. */
-ALWAYS_INLINE void finish_row(struct vec c, const real *x, const real *bias, void *slope,
-                              struct vec kept, real factor, const void *residual,
-                              enum type residual_type, size_t cols, bool gelu)
+/* One row of c and of what belongs to it. */
+struct row {
+    void *c;
+    enum type c_type;
+    const real *bias;
+    void *slope;
+    enum type slope_type;
+    real factor;
+    const void *residual;
+    enum type residual_type;
+};
+
+/* The first n elements of a lane from column j on; n and gelu are constants where there are many. */
+ALWAYS_INLINE void finish_lane(const struct row *o, const real *x, size_t j, size_t n, bool gelu)
 {
-    for (size_t j = 0; j < cols; j += LANE) {
-        size_t n = cols - j;
-        lane y = lane_get(x + j, n);
-        if (bias)
-            y += lane_get(bias + j, n);
-        if (gelu) {
-            lane cdf, density;
-            lane_normal(y, &cdf, &density);
-            if (slope)
-                lane_put_type(slope, kept.type, j, cdf + y * density, n);
-            y *= cdf;
-        }
-        y *= factor;
-        if (residual)
-            y += lane_get_type(residual, residual_type, j, n);
-        lane_put_type(c.data, c.type, j, y, n);
+    lane y = lane_get(x + j, n);
+    if (o->bias)
+        y += lane_get(o->bias + j, n);
+    if (gelu) {
+        lane cdf, density;
+        lane_normal(y, &cdf, &density);
+        if (o->slope)
+            lane_put_type(o->slope, o->slope_type, j, cdf + y * density, n);
+        y *= cdf;
     }
+    y *= o->factor;
+    if (o->residual)
+        y += lane_get_type(o->residual, o->residual_type, j, n);
+    lane_put_type(o->c, o->c_type, j, y, n);
+}
+
+ALWAYS_INLINE void finish_row(const struct row *o, const real *x, size_t cols, bool gelu)
+{
+    size_t j = 0;
+    for (; j + LANE <= cols; j += LANE)
+        finish_lane(o, x, j, LANE, gelu);
+    if (j < cols)
+        finish_lane(o, x, j, cols - j, gelu);
 }
 
 static void *row_of(struct vec x, size_t row, size_t col)
@@ -34,19 +50,25 @@ static void *row_of(struct vec x, size_t row, size_t col)
 static void finish(struct vec c, const real *x, ptrdiff_t stride, const struct epilogue *e,
                    size_t row, size_t col, int rows, int cols)
 {
-    size_t n = (size_t)cols;
-    const real *bias = e->bias ? e->bias + col : NULL;
+    struct row o = {
+        .c_type = c.type,
+        .bias = e->bias ? e->bias + col : NULL,
+        .slope_type = e->slope.type,
+        .factor = 1,
+        .residual_type = e->residual.type,
+    };
     size_t period = e->factor || e->order ? e->period : 1, sample = row / period, t = row % period;
     for (int i = 0; i < rows; i++, row++, x += stride) {
         size_t place = e->order ? sample * period + (size_t)e->order->at[t] : row;
-        struct vec to = vec_at(c, place, col);
-        real factor = e->factor ? e->factor[sample] : 1;
-        const void *residual = row_of(e->residual, place, col);
+        o.c = vec_at(c, place, col).data;
+        o.slope = row_of(e->slope, row, col);
+        o.residual = row_of(e->residual, place, col);
+        if (e->factor)
+            o.factor = e->factor[sample];
         if (e->gelu)
-            finish_row(to, x, bias, row_of(e->slope, row, col), e->slope, factor, residual,
-                       e->residual.type, n, true);
+            finish_row(&o, x, (size_t)cols, true);
         else
-            finish_row(to, x, bias, NULL, e->slope, factor, residual, e->residual.type, n, false);
+            finish_row(&o, x, (size_t)cols, false);
         if (++t == period) {
             t = 0;
             sample++;
