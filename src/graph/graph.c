@@ -268,6 +268,10 @@ void graph_scratch(struct graph *g, struct node *n, size_t forward, size_t backw
 
 static void output_add(struct graph *g, struct tensor *t)
 {
+    char text[64];
+    if (!g->error.status && t->shape.dim[0] % g->options.batch)
+        graph_fail(g, ERR_SHAPE, "%s %s cannot be an output: its first axis does not count the %d "
+                   "samples of a slice", t->name, shape_text(text, &t->shape), g->options.batch);
     if (!g->error.status && grow(g, &g->outputs, g->output_count, &g->output_capacity))
         g->outputs[g->output_count++] = t;
 }

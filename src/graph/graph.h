@@ -101,7 +101,8 @@ void graph_saved(struct graph *g, struct node *n, int i, enum type type, size_t 
 void graph_scratch(struct graph *g, struct node *n, size_t forward, size_t backward);
 
 /* Makes the tensor an output (its values can be fetched after a run); where the graph traces, under
- * the scope's name. graph_trace does nothing in a graph that does not trace. */
+ * the scope's name. graph_trace does nothing in a graph that does not trace. The first axis counts the
+ * slice's samples, or equal parts of each (its windows): ERR_SHAPE for other tensors. */
 void graph_output(struct graph *g, struct tensor *t);
 void graph_trace(struct graph *g, struct tensor *t);
 

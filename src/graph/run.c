@@ -284,7 +284,7 @@ static void run_steps(struct worker *w, const struct graph *g, int first, int la
     }
 }
 
-/* Copies `rows` samples of a tensor's value or gradient to contiguous reals. */
+/* Copies the first `rows` of a tensor's value or gradient to contiguous reals. */
 static void copy_out(real *to, const struct tensor *t, const void *data, int rows)
 {
     size_t cols = (size_t)tensor_cols(t);
@@ -318,10 +318,10 @@ static void slice_run(struct worker *w, const struct graph *g, const struct feed
     run_steps(w, g, 0, g->forward_steps);
     for (int i = 0; i < g->output_count; i++) {
         const struct tensor *t = w->outputs[i];
+        size_t each = tensor_count(t) / (size_t)g->options.batch; /* of a sample */
         if (feed->output[i])
-            copy_out(feed->output[i] +
-                         (size_t)s->first * (tensor_count(t) / (size_t)t->shape.dim[0]),
-                     t, t->data, s->rows);
+            copy_out(feed->output[i] + (size_t)s->first * each, t, t->data,
+                     s->rows * (t->shape.dim[0] / g->options.batch));
     }
     if (!feed->seed)
         return;

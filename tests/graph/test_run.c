@@ -189,6 +189,39 @@ TEST(runner__writes_no_more_rows_than_the_batch_has)
     rig_end(&r);
 }
 
+/* Two samples a slice, each in three parts. */
+TEST(runner__gives_outputs_that_are_parts_of_samples)
+{
+    struct rig r;
+    rig_begin(&r, 2, false);
+    struct tensor *x = graph_input(r.graph, "x", TYPE_REAL, SHAPE(2, 6, 4), true);
+    struct tensor *y = op_scale(r.graph, graph_reshape(r.graph, x, SHAPE(6, 2, 4)), 3);
+    rig_ready(&r, y, 5);
+    CHECK_INT(r.y_count, 5 * 24);
+    r.feed.rows = 3;
+    r.y[3 * 24] = -7;
+    rig_run(&r);
+    for (int i = 0; i < 3 * 24; i++) {
+        CHECK(r.y[i] == 3 * r.x[0][i]);
+        CHECK(r.dx[0][i] == 3 * r.dy[i]);
+    }
+    CHECK(r.y[3 * 24] == -7);
+    rig_end(&r);
+}
+
+TEST(graph_output__refuses_what_does_not_count_samples)
+{
+    struct rig r;
+    rig_begin(&r, 2, false);
+    struct tensor *table = graph_param(r.graph, "table", SHAPE(9, 3), INIT_NORMAL(1));
+    graph_scope_push(r.graph, "attn");
+    graph_output(r.graph, op_relative_bias(r.graph, table, (const int[]){2, 2}));
+    CHECK_INT(graph_plan(r.graph, &r.error), ERR_SHAPE);
+    CHECK_CONTAINS(r.error.text, "attn.relative_bias (3, 4, 4) cannot be an output");
+    CHECK_CONTAINS(r.error.text, "2 samples");
+    rig_end(&r);
+}
+
 TEST(runner__draws_noise_by_step_and_sample_of_the_batch)
 {
     struct rig whole, part;

@@ -24,6 +24,37 @@ static struct tensor *blocks(struct graph *g, bool second)
     return x;
 }
 
+/* Blocks with windows of four tokens, a position bias and patch merging. */
+static struct tensor *windows(struct graph *g, bool second)
+{
+    enum { TOKENS = 16 };
+    static const int cut[TOKENS] = {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15};
+    struct tensor *x = graph_input(g, "x", TYPE_REAL, SHAPE(2, TOKENS, 8), true);
+    x = nn_linear(g, "embed", x, 8);
+    for (int i = 0; i < 3; i++) {
+        graph_segment(g);
+        graph_scope_push(g, "blocks.%d", i);
+        struct tensor *h = op_permute_tokens(g, nn_layer_norm(g, "norm1", x, 1e-6), cut, TOKENS);
+        struct qkv t = nn_qkv(g, "qkv", graph_reshape(g, h, SHAPE(8, 4, 8)), 2, true);
+        struct tensor *table = graph_param(g, "table", SHAPE(9, 2), INIT_NORMAL(1));
+        const struct sdpa_terms terms = {.bias = op_relative_bias(g, table, (const int[]){2, 2})};
+        h = op_merge_heads(g, op_sdpa_terms(g, t.q, t.k, t.v, 0.5, &terms));
+        h = graph_reshape(g, nn_linear(g, "proj", h, 8), SHAPE(2, TOKENS, 8));
+        x = op_add(g, x, op_drop_path(g, op_permute_tokens(g, h, cut, TOKENS), 0.3));
+        graph_scope_pop(g);
+    }
+    graph_segment(g);
+    x = graph_reshape(g, op_permute_tokens(g, x, cut, TOKENS), SHAPE(2, 4, 32));
+    x = nn_linear(g, "reduction", nn_layer_norm(g, "norm", x, 1e-6), 16);
+    graph_segment(g);
+    x = nn_linear(g, "head", x, 3);
+    if (second) {
+        graph_fuse(g);
+        graph_recompute(g);
+    }
+    return x;
+}
+
 static struct tensor *fused_blocks(struct graph *g, bool second)
 {
     struct tensor *y = blocks(g, false);
@@ -39,6 +70,8 @@ TEST(recompute__gives_the_same_values_and_gradients)
     check_noisy_pair(blocks);
     check_pair(fused_blocks);
     check_noisy_pair(fused_blocks);
+    check_pair(windows);
+    check_noisy_pair(windows);
 }
 
 TEST(recompute__needs_about_half_of_the_memory)
