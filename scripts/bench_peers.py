@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import sys
 from typing import NamedTuple
 
@@ -125,11 +126,11 @@ def export_onnx(row, options):
 
 def onnx_missing():
     """Why onnxruntime cannot run here, or None."""
+    if not shutil.which("node"):
+        return "node is not installed"
     try:
         run(["node", "-e", "require('onnxruntime-node'); console.log('{}')"],
             {"NODE_PATH": NODE_PATH})
-    except FileNotFoundError:
-        return "node is not installed"
     except Failed:
         return "onnxruntime-node cannot be loaded from %s" % os.path.relpath(NODE_PATH, ROOT)
     return None

@@ -42,6 +42,8 @@ def run(command, extra=()):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     except subprocess.TimeoutExpired:
         raise Failed("took more than 900 seconds") from None
+    except OSError as reason:
+        raise Failed(str(reason)) from None
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["exit code %d" % done.returncode]
         raise Failed(lines[-1])
