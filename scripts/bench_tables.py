@@ -317,6 +317,10 @@ def settings(record):
             if "adamw" in s:
                 detail.append("AdamW " + s["adamw"])
             rows.append((row["title"], side, ", ".join(filter(None, detail))))
+    for tried in record.get("attention", {}).get("trials", []):
+        if tried["choice"]:
+            rows.append(("attention alone, %s" % tried["mode"], "pytorch " + tried["precision"],
+                         choice_text(tried["choice"])))
     lines = ["### What each side used", ""] + table(("work", "side", "with"), rows)
     for row in record["rows"]:
         for side, reason in sorted(row["failed"].items()):
