@@ -148,8 +148,8 @@ struct epilogue {
     struct vec slope;    /* (m, n), with gelu: written, its derivative there; may not be c */
     const real *factor;  /* row r is multiplied by factor[r / period] */
     size_t period;       /* at least 1 where there is a factor or an order */
-    const struct row_order *order; /* row r goes to the place that this gives it, NULL: r; wants beta
-                                      0, m whole periods, and `period` to be its own */
+    const struct row_order *order; /* row r goes to the place that this gives it, NULL: r; wants
+                                      beta 0, m whole periods, and `period` to be its own */
     struct vec residual; /* (m, n), added, rows as in c; may be c where beta is 0 */
 };
 
@@ -229,7 +229,7 @@ struct mix {
     int groups, N, D, parts;
     const real *W;               /* (parts, N, N) */
     int windows, patterns;       /* patterns 0: all rows mix, and the rest is not read */
-    const int *pattern;          /* (windows): group g has pattern[g mod windows]; 0: all rows mix */
+    const int *pattern;          /* (windows): of group g is entry g mod windows; 0: all rows mix */
     const unsigned char *region; /* (patterns, N), of patterns 1 .. */
 };
 

@@ -10,7 +10,7 @@ enum {
     COLS = 64,   /* columns of a group that are mixed at a time */
     ROWS = 64,   /* rows of a result that go through a buffer at a time, at most */
     DEPTH = 128, /* columns of a group that the matrix's gradient takes at a time */
-    SMALL = 64,  /* rows up to which BLAS is faster, as measured beside OpenBLAS's SkylakeX kernels */
+    SMALL = 64,  /* rows up to which BLAS is faster, measured beside OpenBLAS's SkylakeX kernels */
 };
 
 /* The pieces of the scratch. */
@@ -174,8 +174,8 @@ static void mix_columns(const struct plan *p, const struct mix *o, struct vec y,
 }
 
 /* The same for all columns of a part, by kernel_gemm. */
-static void mix_small(const struct mix *o, struct vec y, int beta, struct vec x, const real *operand,
-                      const real *bias)
+static void mix_small(const struct mix *o, struct vec y, int beta, struct vec x,
+                      const real *operand, const real *bias)
 {
     int width = o->D / o->parts;
     struct vec W = {(void *)(uintptr_t)operand, TYPE_REAL, o->N};
@@ -247,7 +247,8 @@ static void weight_grad(const struct plan *p, const struct mix *o, real *sum, st
 }
 
 /* dbias (N) += the rows' sums over `cols` columns of a group. */
-static void bias_grad(const struct plan *p, const struct mix *o, real *dbias, struct vec dy, int cols)
+static void bias_grad(const struct plan *p, const struct mix *o, real *dbias, struct vec dy,
+                      int cols)
 {
     const struct vec ones = {p->ones, TYPE_REAL, 0};
     kernels_level()->tile->dots(p->row, dy, ones, o->N, cols);

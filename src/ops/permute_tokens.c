@@ -64,8 +64,8 @@ struct tensor *op_permute_tokens(struct graph *g, struct tensor *x, const int *f
         to[t] = -1;
     for (int t = 0; t < N; t++) {
         if (from[t] < 0 || from[t] >= N || to[from[t]] >= 0)
-            return graph_fail(g, ERR_SHAPE, "permute_tokens: token %d of %d is taken from %d, %s", t,
-                              N, from[t],
+            return graph_fail(g, ERR_SHAPE, "permute_tokens: token %d of %d is taken from %d, %s",
+                              t, N, from[t],
                               from[t] < 0 || from[t] >= N ? "which there is not" : "as another is");
         to[from[t]] = t;
     }

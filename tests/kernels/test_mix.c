@@ -107,7 +107,8 @@ static void check_grad(enum type type, size_t gap)
         const struct mix *o = &p.mix;
         size_t N = (size_t)o->N, rows = (size_t)o->groups * N, cols = (size_t)o->D;
         size_t parts = (size_t)o->parts;
-        struct grid x = grid_random(type, rows, cols, gap, 1), dy = grid_random(type, rows, cols, gap, 1);
+        struct grid x = grid_random(type, rows, cols, gap, 1);
+        struct grid dy = grid_random(type, rows, cols, gap, 1);
         struct grid dW = grid_random(TYPE_REAL, parts * N, N, 0, 1), old = grid_copy(&dW);
         struct grid db = grid_random(TYPE_REAL, 1, N, 0, 1);
         kernel_mix_grad(dW.vec.data, db.vec.data, dy.vec, x.vec, o, p.scratch);

@@ -20,7 +20,8 @@ static void check_moves(enum type type, size_t gap)
         struct grid x = grid_random(type, ROWS, COLS, gap, 1);
         struct grid near = grid_output(beta, type, rows, COLS, gap + 1);
         struct grid far = grid_random(type, ROWS, COLS, gap + 1, 1); /* written in part */
-        kernel_gather_rows(near.vec, beta, x.vec, &order, scaled ? factor : NULL, first, rows, COLS);
+        kernel_gather_rows(near.vec, beta, x.vec, &order, scaled ? factor : NULL, first, rows,
+                           COLS);
         kernel_scatter_rows(far.vec, beta, x.vec, &order, first, rows, COLS);
         for (size_t r = 0; r < rows; r++) {
             size_t there = place(order.at, first + r);
@@ -46,7 +47,8 @@ static void check_norm(enum type type, size_t gap)
 {
     const struct row_order order = {order_random(TOKENS), TOKENS};
     const real *weight = reals_random(COLS, 1), *bias = reals_random(COLS, 1);
-    struct grid x = grid_random(type, ROWS, COLS, gap, 1), dy = grid_random(type, ROWS, COLS, gap, 1);
+    struct grid x = grid_random(type, ROWS, COLS, gap, 1);
+    struct grid dy = grid_random(type, ROWS, COLS, gap, 1);
     struct grid y = grid_poisoned(type, ROWS, COLS, gap), want = grid_poisoned(type, ROWS, COLS, 0);
     struct grid moved = grid_poisoned(type, ROWS, COLS, 0);
     real mean[2][ROWS], rstd[2][ROWS];

@@ -183,7 +183,8 @@ TEST(token_mix__keeps_regions_apart_to_the_last_bit)
         for (int s = 0; s < SAMPLES; s++)
             for (int t = 0; t < MIXED; t++) {
                 size_t at = (size_t)((s * MIXED + t) * WIDTH), bytes = WIDTH * sizeof *y;
-                bool same = !memcmp(y + at, r.y + at, bytes) && !memcmp(dx + at, r.dx[0] + at, bytes);
+                bool same = !memcmp(y + at, r.y + at, bytes) &&
+                            !memcmp(dx + at, r.dx[0] + at, bytes);
                 if (meet(s, t, 0))
                     CHECK(same);
                 changed += !same;
