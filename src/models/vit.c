@@ -91,12 +91,13 @@ static enum status vit_check(const void *options, struct error *err)
         return error_set(err, ERR_INPUT, "fc_norm: needs \"pool\": \"mean\"");
     if (m->distilled && m->pool == VIT_POOL_MEAN)
         return error_set(err, ERR_INPUT, "distilled: needs \"pool\": \"cls\"");
-    struct attn_site site = vit_site(m, 1, 0);
+    const int grid[] = {m->image_size[0] / m->patch_size[0], m->image_size[1] / m->patch_size[1]};
     status = model_check_mlp(m->mlp_ratio, m->dim, err);
     if (!status)
-        status = model_check_map(site.grid, m->dim, err);
+        status = model_check_map(grid, m->dim, err);
     if (status)
         return status;
+    struct attn_site site = vit_site(m, 1, 0);
     status = attn_check(&m->attention, &site, err);
     if (status)
         error_prefix(err, "attention.");

@@ -438,6 +438,7 @@ static void check_team(enum type type, size_t gap)
             CHECK(memcmp(p.lse, one.lse, (size_t)(p.s.B * p.s.H * p.s.N) * sizeof *p.lse) == 0);
             CHECK(!scores || memcmp(p.dbias, one.dbias, scores * sizeof *p.dbias) == 0);
         }
+        free(p.want_dbias);
     }
 }
 
