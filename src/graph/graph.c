@@ -1,6 +1,7 @@
 /* graph.c - recording nodes. */
 #include "graph/graph.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,6 +189,7 @@ struct tensor *graph_param(struct graph *g, const char *name, struct shape shape
 struct tensor *graph_record(struct graph *g, const struct op *op, const void *options,
                             struct tensor **in, int inputs)
 {
+    assert(inputs <= OP_MAX_INPUTS);
     if (g->error.status)
         return g->inert;
     struct node *n = arena_alloc(&g->memory, sizeof *n);
@@ -203,8 +205,10 @@ struct tensor *graph_record(struct graph *g, const struct op *op, const void *op
         if (!in[i] || in[i]->type == TYPE_INT)
             continue;
         if (!(op->takes & in[i]->type))
-            return graph_fail(g, ERR_SHAPE, "%s cannot take %s values", op->name,
-                              in[i]->type == TYPE_BF16 ? "bf16" : "real");
+            return graph_fail(g, ERR_SHAPE, "%s cannot take %s", op->name,
+                              in[i]->type == TYPE_BF16
+                                  ? "bf16 values (\"precision\": \"fp32\" works)"
+                                  : "real values");
         bool suits = op->takes & TAKES_HEADS  ? true
                      : op->takes & TAKES_ROWS ? tensor_has_rows(in[i])
                                               : tensor_is_contiguous(in[i]);

@@ -52,7 +52,7 @@ static void linear_infer(struct graph *g, struct node *n)
     struct shape shape = x->shape;
     shape.dim[shape.rank - 1] = weight_rows(W);
     graph_out(g, n, o->out ? o->out : x->type, shape);
-    if (x->type == TYPE_BF16)
+    if (x->type == TYPE_BF16 && W->root->param) /* else infer_param has failed the graph */
         W->root->param->packed = true;
 }
 

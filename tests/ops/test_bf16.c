@@ -95,3 +95,53 @@ TEST(bf16__every_attention_agrees_with_real_storage)
         check(record_attention, attn_kinds(i));
     }
 }
+
+/* What graph_plan says of a graph on bf16 storage. */
+static enum status plan_bf16(struct tensor *(*record)(struct graph *g), struct error *err)
+{
+    struct rig r;
+    rig_begin(&r, 1, true);
+    r.graph->options.type = TYPE_BF16;
+    r.graph->options.batch = 2;
+    struct tensor *y = record(r.graph);
+    graph_output(r.graph, y);
+    enum status status = graph_plan(r.graph, err);
+    rig_end(&r);
+    return status;
+}
+
+static void nothing(const struct node *n)
+{
+    (void)n;
+}
+
+/* An op that knows real numbers alone. */
+static const struct op narrow_op = {
+    .name = "narrow", .infer = infer_unary, .forward = nothing, .backward = nothing,
+    .takes = TYPE_REAL,
+};
+
+static struct tensor *record_narrow(struct graph *g)
+{
+    return graph_record(g, &narrow_op, NULL, INPUTS(graph_sample(g, SHAPE(2, 3))));
+}
+
+TEST(bf16__an_op_without_it_is_named_when_the_graph_is_planned)
+{
+    struct error err;
+    CHECK_INT(plan_bf16(record_narrow, &err), ERR_SHAPE);
+    CHECK_CONTAINS(err.text, "narrow cannot take bf16");
+    CHECK_CONTAINS(err.text, "fp32");
+}
+
+static struct tensor *record_computed_weight(struct graph *g)
+{
+    return op_linear(g, graph_sample(g, SHAPE(2, 3)), graph_sample(g, SHAPE(4, 3)), NULL);
+}
+
+TEST(bf16__a_weight_that_is_no_parameter_is_an_error)
+{
+    struct error err;
+    CHECK_INT(plan_bf16(record_computed_weight, &err), ERR_SHAPE);
+    CHECK_CONTAINS(err.text, "parameter");
+}
