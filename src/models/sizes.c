@@ -17,11 +17,17 @@ int model_divisor_near(int n, int wanted)
 enum status model_check_patches(const int image[2], const int patch[2], struct error *err)
 {
     static const char *const axis[] = {"height", "width"};
-    for (int i = 0; i < 2; i++)
-        if (image[i] % patch[i])
-            return error_set(err, ERR_INPUT,
-                             "patch_size: %d does not divide the image %s %d (%d does)", patch[i],
-                             axis[i], image[i], model_divisor_near(image[i], patch[i]));
+    for (int i = 0; i < 2; i++) {
+        int below = image[i] / patch[i] * patch[i];
+        if (below == image[i])
+            continue;
+        error_set(err, ERR_INPUT, "patch_size: %d does not divide the image %s %d (%d does; or %s",
+                  patch[i], axis[i], image[i], model_divisor_near(image[i], patch[i]), axis[i]);
+        if (below)
+            error_append(err, " %d or", below);
+        error_append(err, " %d)", below + patch[i]);
+        return ERR_INPUT;
+    }
     return OK;
 }
 

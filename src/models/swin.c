@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "attention/attention.h"
+#include "models/maps.h"
 #include "models/model.h"
 #include "models/sizes.h"
 #include "nn/nn.h"
 
 static const double norm_eps = 1e-5;
 
-enum { MAX_STAGES = 12, MAX_DIM = 65536, MAX_SIZE = 65536 };
+enum { MAX_STAGES = MAPS_MAX_STAGES, MAX_DIM = 65536, MAX_SIZE = MAPS_MAX_SIZE };
 
 struct swin {
     int image_size[2], channels, classes;
@@ -153,79 +154,20 @@ static enum status check_widths(const struct swin *m, struct error *err)
     return OK;
 }
 
-/* One axis of the maps: `length` tokens in the first stage. `window`: along its windows in
- * `stage` (-1: in every stage), 0: as configured. */
-struct axis {
-    const struct swin *m;
-    int number, length, stage, window;
-};
-
-/* The first stage that cannot be merged, -1 where all can. */
-static int odd_stage(const struct axis *a)
+static enum status check_maps(const struct swin *m, struct error *err)
 {
-    for (int i = 0; i + 1 < a->m->depths.count; i++)
-        if (a->length >> i & 1 || !(a->length >> i))
-            return i;
-    return -1;
-}
-
-/* The first stage whose map the window does not divide, -1 where it divides all. */
-static int torn_stage(const struct axis *a)
-{
-    for (int i = 0; i < a->m->depths.count; i++) {
-        int w = a->window && (a->stage == i || a->stage < 0) ? a->window
-                                                             : swin_window(a->m, i, a->number);
-        int length = a->length >> i;
-        if (length > w && length % w)
-            return i;
-    }
-    return -1;
-}
-
-/* Writes the numbers next to `start`, below and above it, with which the axis fits when they
- * become its length or its window (`varied` points into a): "4 or 8", times `unit`; "none". */
-static const char *nearest(char text[32], struct axis *a, int *varied, int start, int unit)
-{
-    int found[2] = {0, 0}, count = 0;
-    for (int step = 1; step < MAX_SIZE / unit && !(found[0] && found[1]); step++)
-        for (int above = 0; above < 2; above++) {
-            *varied = above ? start + step : start - step;
-            if (!found[above] && *varied > 0 && *varied <= MAX_SIZE / unit && odd_stage(a) < 0 &&
-                torn_stage(a) < 0)
-                found[above] = *varied * unit;
-        }
-    strcpy(text, found[0] || found[1] ? "" : "none");
-    for (int above = 0; above < 2; above++)
-        if (found[above])
-            snprintf(text + strlen(text), 32 - strlen(text), "%s%d", count++ ? " or " : "",
-                     found[above]);
-    return text;
-}
-
-static enum status check_axis(const struct swin *m, int axis, struct error *err)
-{
-    int patch = m->patch_size[axis], length = m->image_size[axis] / patch;
-    bool square = m->image_size[0] == m->image_size[1] && m->patch_size[0] == m->patch_size[1];
-    const char *what = square ? "image_size" : axis ? "an image width of" : "an image height of";
-    struct axis a = {.m = m, .number = axis, .length = length};
-    int odd = odd_stage(&a), torn = torn_stage(&a);
-    if (odd < 0 && torn < 0)
-        return OK;
-    char sizes[32], windows[32];
-    struct stage s = swin_stage(m, odd >= 0 ? odd : torn);
-    nearest(sizes, &a, &a.length, length, patch);
-    if (odd >= 0)
-        return error_set(err, ERR_INPUT,
-                         "image_size: the %d x %d map of stage %d is odd and cannot be merged (%s %s "
-                         "would do, or %d %s)", s.grid[0], s.grid[1], odd + 1, what, sizes, odd + 1,
-                         odd ? "stages" : "stage");
-    int wanted = swin_window(m, torn, axis);
-    a.length = length;
-    a.stage = m->window_size.count > 2 ? torn : -1;
-    nearest(windows, &a, &a.window, wanted, 1);
-    return error_set(err, ERR_INPUT,
-                     "window_size: %d does not divide the %d x %d map of stage %d (%s would do, or "
-                     "%s %s)", wanted, s.grid[0], s.grid[1], torn + 1, windows, what, sizes);
+    int count = m->window_size.count;
+    struct stage first = swin_stage(m, 0);
+    struct maps maps = {
+        .stages = m->depths.count, .dim = first.dim,
+        .patch = {m->patch_size[0], m->patch_size[1]}, .length = {first.grid[0], first.grid[1]},
+        .square = m->image_size[0] == m->image_size[1] && m->patch_size[0] == m->patch_size[1],
+        .windows = count == 1 ? WINDOWS_ONE : count == 2 ? WINDOWS_PAIR : WINDOWS_STAGES,
+    };
+    for (int i = 0; i < maps.stages; i++)
+        for (int axis = 0; axis < 2; axis++)
+            maps.window[i][axis] = swin_window(m, i, axis);
+    return maps_check(&maps, err);
 }
 
 static enum status check_attention(const struct swin *m, struct error *err)
@@ -256,9 +198,7 @@ static enum status swin_check(const void *options, struct error *err)
     if (!status)
         status = check_widths(m, err);
     if (!status)
-        status = check_axis(m, 0, err);
-    if (!status)
-        status = check_axis(m, 1, err);
+        status = check_maps(m, err);
     if (!status)
         status = model_check_map(swin_stage(m, 0).grid, swin_stage(m, 0).dim, err);
     return status ? status : check_attention(m, err);

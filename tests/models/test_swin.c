@@ -206,8 +206,8 @@ TEST(swin__says_which_sizes_do_not_fit_together)
     static const struct {
         const char *json, *text;
     } rows[] = {
-        {"\"patch_size\": [3, 2]", "patch_size: 3 does not divide the image height 16 (2 does)"},
-        {"\"depths\": []", "depths: 0 stages, expected 1 to 12"},
+        {"\"patch_size\": [3, 2]", "patch_size: 3 does not divide the image height 16 (2 does; or height 15 or 18)"},
+        {"\"depths\": []", "depths: 0 stages, expected 1 to 11"},
         {"\"depths\": [2, 2]", "heads: 3 entries for the 2 stages of depths (give 2)"},
         {"\"heads\": 2", "heads: 1 entry for the 3 stages of depths (give 3)"},
         {"\"dim\": [8, 16]", "dim: 2 entries for the 3 stages of depths (give one for all, or 3)"},
@@ -225,11 +225,22 @@ TEST(swin__says_which_sizes_do_not_fit_together)
          "image_size: the 7 x 7 map of stage 1 is odd and cannot be merged (image_size 8 or 16 "
          "would do, or 1 stage)"},
         {"\"window_size\": 3",
-         "window_size: 3 does not divide the 8 x 12 map of stage 1 (2 or 4 would do, or an image "
-         "height of 24)"},
+         "window_size: 3 does not divide the 8 x 12 map of stage 1 (1 or 12 would do, or an "
+         "image height of 24)"},
         {"\"image_size\": 28, \"depths\": [2, 2], \"heads\": [1, 1], \"window_size\": 4",
          "window_size: 4 does not divide the 14 x 14 map of stage 1 (1 or 7 would do, or "
          "image_size 16 or 32)"},
+        {"\"image_size\": 32, \"window_size\": [4, 3]", /* one size for both axes */
+         "window_size: 3 does not divide the 16 x 16 map of stage 1 (2 or 4 would do, or image_size "
+         "96)"},
+        {"\"image_size\": [32, 40], \"window_size\": 4", /* one window for both axes */
+         "window_size: 4 does not divide the 8 x 10 map of stage 2 (1 or 20 would do, or an image "
+         "width of 32 or 64)"},
+        {"\"image_size\": 8, \"patch_size\": [2, 4], \"depths\": [1, 1, 1, 1], \"heads\": [1, 1, 1, 1]",
+         "image_size: the 2 x 1 map of stage 2 is odd and cannot be merged"},
+        {"\"image_size\": 44, \"patch_size\": 4, \"window_size\": 7", /* one stage is no way out */
+         "image_size: the 11 x 11 map of stage 1 is odd and cannot be merged (image_size 16 or 112 "
+         "would do)"},
         {"\"window_size\": [4, 5, 4]", "window_size: 5 does not divide the 4 x 6 map of stage 2"},
         {"\"image_size\": 65536, \"window_size\": 4",
          "image_size: 1073741824 tokens of width 8 are too large"},

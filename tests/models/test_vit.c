@@ -236,9 +236,9 @@ TEST(vit__says_which_sizes_do_not_fit_together)
         const char *json, *text;
     } rows[] = {
         {"\"image_size\": 28, \"patch_size\": 5",
-         "patch_size: 5 does not divide the image height 28 (4 does)"},
+         "patch_size: 5 does not divide the image height 28 (4 does; or height 25 or 30)"},
         {"\"image_size\": [28, 30], \"patch_size\": 7",
-         "patch_size: 7 does not divide the image width 30 (6 does)"},
+         "patch_size: 7 does not divide the image width 30 (6 does; or width 28 or 35)"},
         {"\"dim\": 64, \"heads\": 5", "dim: 64 is not divisible by heads 5 (heads 4 would do)"},
         {"\"dim\": 6, \"heads\": 2, \"pos_embed\": \"sincos\"",
          "dim: 6 is not divisible by 4, as pos_embed sincos needs"},
