@@ -42,6 +42,10 @@ struct model {
     /* Writes what it means that a file has tensor `name` in another shape; false: nothing to add. */
     bool (*misfit)(const void *options, const char *name, const struct shape *theirs,
                    char hint[MODEL_HINT_SIZE]);
+
+    /* Writes why tensors of the same shapes mean something else in this model with the options `theirs`;
+     * false: they do not. */
+    bool (*conflict)(const void *options, const void *theirs, char hint[MODEL_HINT_SIZE]);
 };
 
 /* The i-th model or preset as a kind for configs; kind->impl is its struct model. */

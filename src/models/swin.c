@@ -381,6 +381,23 @@ static bool swin_misfit(const void *options, const char *name, const struct shap
     return true;
 }
 
+/* Windows of 2 x 8 and of 3 x 5 have as many relative positions, those of 4 x 2 and 2 x 4 as well. */
+static bool swin_conflict(const void *options, const void *theirs, char hint[MODEL_HINT_SIZE])
+{
+    const struct swin *ours = options, *other = theirs;
+    for (int i = 0; i < ours->depths.count && i < other->depths.count; i++) {
+        struct stage a = swin_stage(ours, i), b = swin_stage(other, i);
+        if (a.window[0] == b.window[0] && a.window[1] == b.window[1])
+            continue;
+        snprintf(hint, MODEL_HINT_SIZE,
+                 "the checkpoint has windows of %d x %d, the model of %d x %d in stage %d; bias tables "
+                 "are not resampled: window_size and image_size must be the checkpoint's",
+                 b.window[0], b.window[1], a.window[0], a.window[1], i + 1);
+        return true;
+    }
+    return false;
+}
+
 static const char *const swin_heads[] = {"head", NULL};
 static const char *const swin_derived[] = {"relative_position_index", "attn_mask", NULL};
 static const struct model_layout swin_layouts[] = {
@@ -392,4 +409,5 @@ const struct model swin_model = {
     .fields = swin_fields, .options_size = sizeof(struct swin),
     .check = swin_check, .shape = swin_shape, .record = swin_record,
     .heads = swin_heads, .derived = swin_derived, .layouts = swin_layouts, .misfit = swin_misfit,
+    .conflict = swin_conflict,
 };

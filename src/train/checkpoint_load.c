@@ -8,6 +8,7 @@
 #include "io/safetensors.h"
 #include "kernels/finite.h"
 #include "train/checkpoint.h"
+#include "train/experiment.h"
 
 enum { NAMES_SHOWN = 3 };
 
@@ -28,7 +29,7 @@ struct match {
     int matched;
     struct names missing, unexpected, shapes;
     int other_backbone; /* of these, what is neither attention nor head */
-    char hint[MODEL_HINT_SIZE]; /* on the first shape that the model has a word on */
+    char hint[MODEL_HINT_SIZE]; /* what the model says to the first shape, or to the file's config */
 };
 
 static void names_add(struct names *n, const char *name, const char *what)
@@ -236,6 +237,21 @@ static enum status write_note(char **note, const struct match *m, const char *pa
     return OK;
 }
 
+/* Whether the file comes from a model in which the same tensors mean something else. Where its config
+ * cannot be read (another version wrote it) names and shapes alone decide. */
+static bool conflicts(struct match *m, const struct st_file *f, const char *path)
+{
+    const char *config = st_metadata(f, "config");
+    struct experiment theirs;
+    struct error ignored;
+    if (!m->model->conflict || !config || experiment_parse(&theirs, config, path, &ignored))
+        return false;
+    bool found = model_of(&theirs.model) == m->model &&
+                 m->model->conflict(m->options, theirs.model.options, m->hint);
+    experiment_free(&theirs);
+    return found;
+}
+
 /* Loads what the file f has; `strict`: which must then be everything, and nothing else. */
 static enum status load_from(struct match *m, const struct st_file *f, const struct params *p,
                              const char *path, real *values, bool strict, struct error *err)
@@ -247,6 +263,8 @@ static enum status load_from(struct match *m, const struct st_file *f, const str
         return refuse(m, path, "only tensors of attention and head may differ", err);
     if (!m->matched)
         return refuse(m, path, "nothing of it can be used", err);
+    if (conflicts(m, f, path))
+        return refuse(m, path, "", err);
     return copy_values(values, m, p, path, err);
 }
 

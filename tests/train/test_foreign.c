@@ -13,7 +13,7 @@ static const char config[] =
     "{\"data\": {\"format\": \"synthetic\"},"
     " \"model\": {\"name\": \"swin\", \"image_size\": 16, \"channels\": 1, \"classes\": 6,"
     "  \"patch_size\": 2, \"dim\": 8, \"depths\": [2, 1, 1], \"heads\": [2, 2, 4],"
-    "  \"window_size\": %d, \"attention\": \"%s\"}}";
+    "  \"window_size\": %s, \"attention\": \"%s\"}}";
 
 struct fixture {
     struct experiment x;
@@ -21,7 +21,7 @@ struct fixture {
     const char *path; /* of its weights */
 };
 
-static void make(struct fixture *f, int window, const char *attention)
+static void make(struct fixture *f, const char *window, const char *attention)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
     struct error err;
@@ -30,7 +30,7 @@ static void make(struct fixture *f, int window, const char *attention)
     CHECK_OK(network_create(&f->n, &f->x, NETWORK_INFER, 4, 1, &err), err);
     for (size_t i = 0; i < f->n->params.total; i++)
         f->n->params.values[i] = (real)((double)i / 1024 - 3);
-    f->path = test_text("%s/%d%s.safetensors", test_directory(), window, attention);
+    f->path = test_text("%s/%s.safetensors", test_directory(), attention);
     CHECK_OK(checkpoint_write(f->path, f->n, f->n->params.values, names, 1, &err), err);
 }
 
@@ -98,7 +98,7 @@ TEST(checkpoint_load__reads_swin_as_other_programs_name_it)
     };
     static const char *const prefixes[] = {"", "module."};
     struct fixture f;
-    make(&f, 4, "standard");
+    make(&f, "4", "standard");
     struct params *p = &f.n->params;
     real *want = malloc(p->total * sizeof *want);
     CHECK(want != NULL);
@@ -127,7 +127,7 @@ TEST(checkpoint_load__counts_what_is_missing_under_other_names)
     static const char *const pairs[] = {"layers.0.downsample.norm.", "layers.0.merge.norm.", NULL};
     struct fixture f;
     struct error err;
-    make(&f, 4, "standard");
+    make(&f, "4", "standard");
     const char *path = rewrite(&f, pairs, "");
     CHECK_INT(checkpoint_load(&f.n->params, &f.x.model, path, NULL, &err), ERR_INPUT);
     CHECK_CONTAINS(err.text, "2 missing: layers.0.downsample.norm.weight, ");
@@ -141,8 +141,8 @@ TEST(checkpoint__of_another_window_is_refused_with_both)
     static const char *const attentions[] = {"standard", "super"};
     for (int i = 0; i < 2; i++) {
         struct fixture f, g;
-        make(&f, 4, attentions[i]);
-        make(&g, 2, attentions[i]);
+        make(&f, "4", attentions[i]);
+        make(&g, "2", attentions[i]);
         for (int init = 0; init < 2; init++) {
             struct error err;
             enum status status =
@@ -161,14 +161,33 @@ TEST(checkpoint__of_another_window_is_refused_with_both)
     }
 }
 
+/* As many relative positions, and tensors of the same shapes. */
+TEST(checkpoint__of_a_window_that_lies_otherwise_is_refused_too)
+{
+    struct fixture f, g;
+    make(&f, "[2, 4]", "super");
+    make(&g, "[4, 2]", "super");
+    for (int init = 0; init < 2; init++) {
+        struct error err;
+        enum status status = init ? checkpoint_init(&g.n->params, &g.x.model, f.path, NULL, &err)
+                                  : checkpoint_load(&g.n->params, &g.x.model, f.path, NULL, &err);
+        test_about("%s", init ? "init" : "load");
+        CHECK_INT(status, ERR_INPUT);
+        CHECK_CONTAINS(err.text, f.path);
+        CHECK_CONTAINS(err.text, "the checkpoint has windows of 2 x 4, the model of 4 x 2 in stage 1");
+    }
+    drop(&f);
+    drop(&g);
+}
+
 /* Weights of a trained standard Swin may start one with another attention: the tables are shared. */
 TEST(checkpoint_init__takes_the_position_tables_to_another_attention)
 {
     struct fixture f, g;
     struct error err;
     char *note = NULL;
-    make(&f, 4, "standard");
-    make(&g, 4, "super");
+    make(&f, "4", "standard");
+    make(&g, "4", "super");
     memset(g.n->params.values, 0, g.n->params.total * sizeof(real));
     CHECK_OK(checkpoint_init(&g.n->params, &g.x.model, f.path, &note, &err), err);
     CHECK_CONTAINS(note, "missing: layers.0.blocks.0.attn.q.weight");
