@@ -23,7 +23,7 @@ static void put_usage(FILE *to, const struct command *command)
 void help_show_all(bool on_stderr)
 {
     FILE *to = on_stderr ? stderr : stdout;
-    fprintf(to, "attnbench %s trains Vision Transformers on the CPU with pluggable attention.\n\n"
+    fprintf(to, "attnbench %s trains Vision and Swin Transformers on the CPU with pluggable attention.\n\n"
                 "usage: attnbench COMMAND ...\n\n",
             ATTNBENCH_VERSION);
     for (int i = 0; command_at(i); i++)

@@ -71,8 +71,7 @@ static enum status merge_items(struct json_value *list, const char *key,
         long i = strtol(json_key(v), &end, 10);
         bool index = *json_key(v) >= '0' && *json_key(v) <= '9' && !*end;
         if (!index || i >= json_count(list))
-            return error_set(err, ERR_INPUT, "--set: %s.%s: no such item (the list has %d)", key,
-                             json_key(v), json_count(list));
+            return error_set(err, ERR_INPUT, "no such item (the list has %d)", json_count(list));
         enum status status = merge_value(list, key, json_item(list, (int)i), v, err);
         if (status)
             return status;
@@ -210,8 +209,11 @@ enum status config_apply_settings(struct json_value *document, const char *const
                 continue;
             struct json_value *over = NULL;
             enum status status = setting_document(&over, settings[i], origin, err);
-            if (!status)
+            if (!status) {
                 status = config_merge(document, over, err);
+                if (status == ERR_INPUT)
+                    error_prefix(err, "--set: %.*s: ", (int)strcspn(settings[i], "="), settings[i]);
+            }
             json_free(over);
             if (status)
                 return status;

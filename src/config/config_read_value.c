@@ -355,7 +355,7 @@ enum status config_read_ints(struct reader *r, const struct field *f, const stru
     struct ints *to = out;
     void *at = NULL;
     enum status status = read_list(r, f, v, int_item, sizeof *to->at, JSON_NUMBER,
-                                   "a list of whole numbers", &to->count, &at, effective);
+                                   "a whole number or a list of them", &to->count, &at, effective);
     to->at = at;
     return status;
 }

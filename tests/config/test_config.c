@@ -166,7 +166,7 @@ TEST(config_load__refuses_bad_settings)
     CHECK_CONTAINS(loaded(path, SETTINGS(".a=3")), "is not PATH=VALUE");
     CHECK_CONTAINS(loaded(path, SETTINGS("a.=3")), "is not PATH=VALUE");
     CHECK_STR(loaded(path, SETTINGS("model.depths.2=3")),
-              "--set: depths.2: no such item (the list has 2)");
+              "--set: model.depths.2: no such item (the list has 2)");
     CHECK_CONTAINS(loaded(path, SETTINGS("model.depths.-1=3")), "no such item");
     CHECK_CONTAINS(loaded(path, SETTINGS("model.depths.x=3")), "no such item");
     CHECK_STR(loaded(path, SETTINGS("a=\xff")), "--set: a: the value is not UTF-8");
