@@ -1,10 +1,11 @@
 /* mix.c - one small matrix times many groups of rows. The matrix is made a left operand once a call, one
  * for each pattern of regions, its zeros in place; a group's rows are packed a few columns at a time and
- * stay in L1; small products of real numbers are left to kernel_gemm. The matrix's gradient adds dy x^T group after group: what groups without regions give goes
- * where it belongs, each other pattern has a sum of its own, and its mask is applied to that. */
+ * stay in L1; small products of real numbers are left to kernel_gemm. The matrix's gradient adds dy x^T
+ * group after group: what groups without regions give goes where it belongs, each other pattern has a
+ * sum of its own, and its mask is applied to that. */
 #include <string.h>
 
-#include "kernels/level.h"
+#include "kernels/operand.h"
 
 enum {
     COLS = 64,   /* columns of a group that are mixed at a time */
@@ -29,19 +30,6 @@ struct plan {
     real *row;                       /* (N): sums of rows */
 };
 
-/* The next n reals of the scratch, from a new cache line on. */
-static real *take(real *scratch, size_t *used, size_t n)
-{
-    real *here = scratch ? scratch + *used : NULL;
-    *used += (n + 15) / 16 * 16;
-    return here;
-}
-
-static size_t most(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Divides the scratch (NULL: only counts). Returns the number of reals. */
 static size_t make_plan(struct plan *p, const struct mix *o, enum type type, real *scratch)
 {
@@ -49,31 +37,23 @@ static size_t make_plan(struct plan *p, const struct mix *o, enum type type, rea
     size_t bf16_square = bf16_left_size(o->N, o->N) / 2;
     p->bf16 = type == TYPE_BF16 ? kernels_level()->bf16 : NULL;
     p->rows = p->bf16 ? p->bf16->rows : ROWS;
-    p->operand = (most(square, bf16_square) + 15) / 16 * 16;
-    p->operands = take(scratch, &used, (size_t)(o->patterns + 1) * (size_t)o->parts * p->operand);
-    p->copy = take(scratch, &used, square);
-    size_t panels = most(product_packed(o->N, COLS), product_packed(DEPTH, o->N));
-    size_t bf16_panels =
-        most(bf16_packed(o->N, COLS, BF16_DEPTH), bf16_packed(DEPTH, o->N, BF16_DEPTH));
-    p->panels = take(scratch, &used, most(panels, bf16_panels / 2));
-    p->sums = take(scratch, &used, ROWS * COLS);
-    p->block = take(scratch, &used, most(ROWS * DEPTH, bf16_left_size(ROWS, DEPTH) / 2));
-    p->grads = take(scratch, &used, (size_t)o->patterns * (size_t)o->parts * square);
-    p->ones = take(scratch, &used, DEPTH);
-    p->row = take(scratch, &used, (size_t)o->N);
+    p->operand = (size_most(square, bf16_square) + 15) / 16 * 16;
+    p->operands = scratch_take(scratch, &used, (size_t)(o->patterns + 1) * (size_t)o->parts * p->operand);
+    p->copy = scratch_take(scratch, &used, square);
+    size_t panels = size_most(operand_size(o->N, COLS), operand_size(DEPTH, o->N));
+    p->panels = scratch_take(scratch, &used, panels);
+    p->sums = scratch_take(scratch, &used, ROWS * COLS);
+    p->block = scratch_take(scratch, &used, size_most(ROWS * DEPTH, bf16_left_size(ROWS, DEPTH) / 2));
+    p->grads = scratch_take(scratch, &used, (size_t)o->patterns * (size_t)o->parts * square);
+    p->ones = scratch_take(scratch, &used, DEPTH);
+    p->row = scratch_take(scratch, &used, (size_t)o->N);
     return used;
 }
 
 size_t kernel_mix_scratch(const struct mix *o)
 {
     struct plan p;
-    return make_plan(&p, o, TYPE_REAL, NULL) + 16;
-}
-
-/* Scratch from the next cache line on. */
-static real *aligned(real *scratch)
-{
-    return scratch + (64 - (uintptr_t)scratch % 64) % 64 / sizeof *scratch;
+    return make_plan(&p, o, TYPE_REAL, NULL) + SCRATCH_LINE;
 }
 
 static int pattern_of(const struct mix *o, int group)
@@ -114,21 +94,6 @@ static void make_operand(struct plan *p, const struct mix *o, enum trans trans, 
                                 o->N);
 }
 
-/* Packs a right operand (k, n). */
-static void pack(const struct plan *p, struct matrix b, int k, int n)
-{
-    if (p->bf16)
-        p->bf16->pack(p->panels, BF16_PANEL * (ptrdiff_t)bf16_padded(k, p->bf16->depth), b, k, n);
-    else
-        kernels_level()->product->pack(p->panels, b, k, n);
-}
-
-/* The packed operand (k, n). */
-static struct right panels_of(const struct plan *p, int k)
-{
-    return (struct right){p->panels, BF16_PANEL * (ptrdiff_t)bf16_padded(k, p->bf16->depth), 0};
-}
-
 /* c = beta c + rows i.. of an operand times the packed columns of a group. */
 static void multiply(const struct plan *p, const struct mix *o, struct vec c, int beta,
                      const real *operand, int i, int rows, int cols)
@@ -136,7 +101,8 @@ static void multiply(const struct plan *p, const struct mix *o, struct vec c, in
     if (p->bf16) {
         struct left left = p->left;
         left.data = (const uint16_t *)operand + i * left.row;
-        p->bf16->multiply(c.data, c.stride, beta, 1, left, panels_of(p, o->N), rows, cols, o->N);
+        p->bf16->multiply(c.data, c.stride, beta, 1, left,
+                          operand_right(p->bf16, p->panels, o->N), rows, cols, o->N);
     } else {
         struct matrix left = {operand + (ptrdiff_t)i * o->N, TYPE_REAL, o->N, 1};
         kernels_level()->product->multiply(c.data, c.stride, beta, 1, left, p->panels, rows, cols,
@@ -153,7 +119,7 @@ static int part_of(int at, int n, int size)
 static void mix_columns(const struct plan *p, const struct mix *o, struct vec y, int beta,
                         struct vec x, const real *operand, const real *bias, int cols)
 {
-    pack(p, (struct matrix){x.data, x.type, x.stride, 1}, o->N, cols);
+    operand_pack(p->bf16, p->panels, (struct matrix){x.data, x.type, x.stride, 1}, o->N, cols);
     for (int i = 0; i < o->N; i += p->rows) {
         int rows = part_of(i, o->N, p->rows);
         struct vec to = vec_at(y, (size_t)i, 0), sums = {p->sums, TYPE_REAL, COLS};
@@ -189,7 +155,7 @@ void kernel_mix(struct vec y, int beta, enum trans trans, struct vec x, const re
                 const struct mix *o, real *scratch)
 {
     struct plan p;
-    make_plan(&p, o, x.type, aligned(scratch));
+    make_plan(&p, o, x.type, scratch_aligned(scratch));
     for (int pattern = 0; pattern <= o->patterns; pattern++)
         for (int part = 0; part < o->parts; part++)
             make_operand(&p, o, trans, pattern, part);
@@ -230,7 +196,7 @@ static real *weight_sum(const struct plan *p, const struct mix *o, real *dW, int
 static void weight_grad(const struct plan *p, const struct mix *o, real *sum, struct vec dy,
                          struct vec x, int cols)
 {
-    pack(p, (struct matrix){x.data, x.type, 1, x.stride}, cols, o->N);
+    operand_pack(p->bf16, p->panels, (struct matrix){x.data, x.type, 1, x.stride}, cols, o->N);
     for (int i = 0; i < o->N; i += p->rows) {
         int rows = part_of(i, o->N, p->rows);
         struct vec from = vec_at(dy, (size_t)i, 0);
@@ -238,7 +204,7 @@ static void weight_grad(const struct plan *p, const struct mix *o, real *sum, st
         if (p->bf16) {
             struct matrix a = {from.data, from.type, from.stride, 1};
             p->bf16->multiply(to, o->N, 1, 1, p->bf16->left((uint16_t *)p->block, a, rows, cols),
-                              panels_of(p, cols), rows, o->N, cols);
+                              operand_right(p->bf16, p->panels, cols), rows, o->N, cols);
         } else {
             kernels_level()->product->multiply(to, o->N, 1, 1, real_rows(p, from, rows, cols),
                                                p->panels, rows, o->N, cols);
@@ -269,7 +235,7 @@ void kernel_mix_grad(real *dW, real *dbias, struct vec dy, struct vec x, const s
                      real *scratch)
 {
     struct plan p;
-    make_plan(&p, o, x.type, aligned(scratch));
+    make_plan(&p, o, x.type, scratch_aligned(scratch));
     int width = o->D / o->parts, sums = o->patterns * o->parts;
     memset(p.grads, 0, square_at(o, sums) * sizeof *p.grads);
     for (int i = 0; i < DEPTH; i++)

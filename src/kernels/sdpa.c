@@ -9,7 +9,7 @@
  * operands of a product; sums, maxima and exponentials stay real. */
 #include <stdbool.h>
 
-#include "kernels/level.h"
+#include "kernels/operand.h"
 #include "kernels/team.h"
 
 /* Scores of a tile: two tiles stay in L2. A tile has at least as many rows as keep a product busy.
@@ -35,25 +35,6 @@ struct plan {
     real *dk, *dv;   /* (M, d), (M, e) */
 };
 
-/* The next n reals of the scratch, from a new cache line on. */
-static real *take(real *scratch, size_t *used, size_t n)
-{
-    real *here = scratch ? scratch + *used : NULL;
-    *used += (n + 15) / 16 * 16;
-    return here;
-}
-
-static size_t most(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-/* Room for a right operand (k, n), packed as real or as bf16. */
-static void *take_packed(real *scratch, size_t *used, int k, int n)
-{
-    return take(scratch, used, most(product_packed(k, n), bf16_packed(k, n, BF16_DEPTH) / 2));
-}
-
 /* Divides the scratch (NULL: only counts). Returns the number of reals. */
 static size_t make_plan(struct plan *p, const struct sdpa *o, real *scratch)
 {
@@ -65,23 +46,23 @@ static size_t make_plan(struct plan *p, const struct sdpa *o, real *scratch)
 
     size_t used = 0, rows = (size_t)p->rows;
     size_t d = product_padded(o->d), e = product_padded(o->e);
-    p->q = take(scratch, &used, rows * d);
-    p->y = take(scratch, &used, rows * e);
-    p->dy = take(scratch, &used, rows * e);
-    p->s = take(scratch, &used, rows * (size_t)p->stride);
-    p->dp = take(scratch, &used, rows * (size_t)p->stride);
-    p->row = take(scratch, &used, rows);
-    p->k_columns = take_packed(scratch, &used, o->d, o->M);
-    p->k_rows = take_packed(scratch, &used, o->M, o->d);
-    p->v_columns = take_packed(scratch, &used, o->e, o->M);
-    p->v_rows = take_packed(scratch, &used, o->M, o->e);
-    p->q_rows = take_packed(scratch, &used, p->rows, o->d);
-    p->dy_rows = take_packed(scratch, &used, p->rows, o->e);
-    size_t scores = most(bf16_left_size(p->rows, o->M), bf16_left_size(o->M, p->rows));
-    size_t tokens = most(bf16_left_size(p->rows, o->d), bf16_left_size(p->rows, o->e));
-    p->left = (uint16_t *)take(scratch, &used, most(scores, tokens) / 2);
-    p->dk = take(scratch, &used, (size_t)o->M * d);
-    p->dv = take(scratch, &used, (size_t)o->M * e);
+    p->q = scratch_take(scratch, &used, rows * d);
+    p->y = scratch_take(scratch, &used, rows * e);
+    p->dy = scratch_take(scratch, &used, rows * e);
+    p->s = scratch_take(scratch, &used, rows * (size_t)p->stride);
+    p->dp = scratch_take(scratch, &used, rows * (size_t)p->stride);
+    p->row = scratch_take(scratch, &used, rows);
+    p->k_columns = scratch_take(scratch, &used, operand_size(o->d, o->M));
+    p->k_rows = scratch_take(scratch, &used, operand_size(o->M, o->d));
+    p->v_columns = scratch_take(scratch, &used, operand_size(o->e, o->M));
+    p->v_rows = scratch_take(scratch, &used, operand_size(o->M, o->e));
+    p->q_rows = scratch_take(scratch, &used, operand_size(p->rows, o->d));
+    p->dy_rows = scratch_take(scratch, &used, operand_size(p->rows, o->e));
+    size_t scores = size_most(bf16_left_size(p->rows, o->M), bf16_left_size(o->M, p->rows));
+    size_t tokens = size_most(bf16_left_size(p->rows, o->d), bf16_left_size(p->rows, o->e));
+    p->left = (uint16_t *)scratch_take(scratch, &used, size_most(scores, tokens) / 2);
+    p->dk = scratch_take(scratch, &used, (size_t)o->M * d);
+    p->dv = scratch_take(scratch, &used, (size_t)o->M * e);
     return used;
 }
 
@@ -89,7 +70,7 @@ static size_t make_plan(struct plan *p, const struct sdpa *o, real *scratch)
 static size_t scratch_of_one(const struct sdpa *s)
 {
     struct plan p;
-    return make_plan(&p, s, NULL) + 16;
+    return make_plan(&p, s, NULL) + SCRATCH_LINE;
 }
 
 size_t kernel_sdpa_scratch(const struct sdpa *s)
@@ -112,23 +93,13 @@ static struct matrix tile_of(const real *s, ptrdiff_t stride)
     return (struct matrix){s, TYPE_REAL, stride, 1};
 }
 
-/* Packs a right operand (k, n). */
-static void pack(const struct plan *p, void *to, struct matrix b, int k, int n)
-{
-    if (p->bf16)
-        p->bf16->pack(to, BF16_PANEL * (ptrdiff_t)bf16_padded(k, p->bf16->depth), b, k, n);
-    else
-        kernels_level()->product->pack(to, b, k, n);
-}
-
 /* c = beta c + alpha a b with b packed. */
 static void multiply(const struct plan *p, real *c, ptrdiff_t stride, int beta, real alpha,
                      struct matrix a, const void *b, int m, int n, int k)
 {
     if (p->bf16)
-        p->bf16->multiply(
-            c, stride, beta, alpha, p->bf16->left(p->left, a, m, k),
-            (struct right){b, BF16_PANEL * (ptrdiff_t)bf16_padded(k, p->bf16->depth), 0}, m, n, k);
+        p->bf16->multiply(c, stride, beta, alpha, p->bf16->left(p->left, a, m, k),
+                          operand_right(p->bf16, b, k), m, n, k);
     else
         kernels_level()->product->multiply(c, stride, beta, alpha, a, b, m, n, k);
 }
@@ -177,8 +148,8 @@ static void forward_rows(const struct plan *p, const struct sdpa *o, int b, int 
                          struct vec v)
 {
     const struct kernels_tile *tile = kernels_level()->tile;
-    pack(p, p->k_columns, transposed(rows_of(k)), o->d, o->M);
-    pack(p, p->v_rows, rows_of(v), o->M, o->e);
+    operand_pack(p->bf16, p->k_columns, transposed(rows_of(k)), o->d, o->M);
+    operand_pack(p->bf16, p->v_rows, rows_of(v), o->M, o->e);
     for (int i = first; i < last; i += p->rows) {
         int rows = last - i < p->rows ? last - i : p->rows;
         scores(p, o, b, i, vec_at(q, (size_t)i, 0), rows);
@@ -218,7 +189,8 @@ struct call {
 static struct plan plan_of(const struct call *o, int member)
 {
     struct plan p;
-    make_plan(&p, o->s, o->scratch ? o->scratch + (size_t)member * scratch_of_one(o->s) : NULL);
+    size_t skipped = (size_t)member * scratch_of_one(o->s);
+    make_plan(&p, o->s, o->scratch ? scratch_aligned(o->scratch) + skipped : NULL);
     p.bf16 = o->bf16;
     return p;
 }
@@ -321,12 +293,12 @@ static void backward_tile(const struct plan *p, const struct sdpa *o, const stru
     if (g->dv.data) {
         if (dropped)
             tile->dropout(p->s, p->stride, &drop, rows, o->M);
-        pack(p, p->dy_rows, rows_of(dy), rows, o->e);
+        operand_pack(p->bf16, p->dy_rows, rows_of(dy), rows, o->e);
         multiply(p, p->dv, o->e, !first, 1, transposed(tile_of(p->s, p->stride)), p->dy_rows, o->M,
                  o->e, rows);
     }
     if (g->dk.data) {
-        pack(p, p->q_rows, rows_of(q), rows, o->d);
+        operand_pack(p->bf16, p->q_rows, rows_of(q), rows, o->d);
         multiply(p, p->dk, o->d, !first, 1, transposed(tile_of(p->dp, p->stride)), p->q_rows, o->M,
                  o->d, rows);
     }
@@ -340,9 +312,9 @@ static void backward_head(const struct plan *p, const struct sdpa *o, const stru
                           int b, int h)
 {
     const struct kernels_tile *tile = kernels_level()->tile;
-    pack(p, p->k_columns, transposed(rows_of(g->k)), o->d, o->M);
-    pack(p, p->k_rows, rows_of(g->k), o->M, o->d);
-    pack(p, p->v_columns, transposed(rows_of(g->v)), o->e, o->M);
+    operand_pack(p->bf16, p->k_columns, transposed(rows_of(g->k)), o->d, o->M);
+    operand_pack(p->bf16, p->k_rows, rows_of(g->k), o->M, o->d);
+    operand_pack(p->bf16, p->v_columns, transposed(rows_of(g->v)), o->e, o->M);
     for (int i = 0; i < o->N; i += p->rows)
         backward_tile(p, o, g, b, h, i, o->N - i < p->rows ? o->N - i : p->rows);
     if (g->dk.data)

@@ -51,7 +51,7 @@ void team_run(team_part *run, const void *job, int parts)
     int next[MOST_THREADS];
     for (int i = 0; i < threads; i++)
         next[i] = begin(parts, threads, i);
-        /* All of the team even for fewer parts: libgomp ends threads that a region leaves out. */
+    /* All of the team even for fewer parts: libgomp ends threads that a region leaves out. */
 #pragma omp parallel num_threads(threads)
     {
         int me = omp_get_thread_num();
