@@ -258,8 +258,9 @@ TEST(every_variant__learns_from_its_own_start)
             for (int k = 0; k < l.rig.params.count; k++)
                 CHECK_OK(param_initialize(l.rig.params.list[k], 7, &error), error);
             double rate = 0.4 / (sites[s].B * sites[s].N), loss = 0;
+            int steps = sites[s].window[0] ? 100 : 60; /* few tokens share a target in a window */
             double start = descend(&l, target, rate);
-            for (int step = 0; step < 100; step++)
+            for (int step = 0; step < steps; step++)
                 loss = descend(&l, target, rate);
             CHECK(loss < 0.6 * start);
             layer_end(&l);

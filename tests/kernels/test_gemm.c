@@ -32,7 +32,7 @@ static void product(enum type type, size_t gap, int m, int n, int k, int which)
             c.value[i * N + j] += alpha * sum + (with_bias ? (double)epilogue.bias[j] : 0);
         }
     }
-    grid_check(&c, tolerance_of(3e-7 * (5 + sqrt(k))));
+    grid_check(&c, tolerance_of(2e-7 * (5 + sqrt(k))));
 }
 
 static void check_products(enum type type, size_t gap)
