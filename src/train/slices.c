@@ -46,6 +46,6 @@ int experiment_lanes(const struct experiment *x, int batch, size_t parameters)
 {
     int size = experiment_slice(x, batch);
     int slices = (batch + size - 1) / size;
-    int lanes = parameters > 40000000 ? 2 : parameters > 2000000 ? 4 : MOST_LANES;
+    int lanes = parameters > 20000000 ? 2 : parameters > 2000000 ? 4 : MOST_LANES;
     return lanes < slices ? lanes : slices;
 }
