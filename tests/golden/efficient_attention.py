@@ -1,27 +1,32 @@
-"""The efficient attentions of the specification, in float64: names of options and parameters.
+"""The efficient attentions of the specification, in float64: options, parameters, and one layer.
 
-Written from the papers and, for what they leave open, from the authors' code: local attention and EVA
-(arXiv:2302.04542), FlashEVA (arXiv:2511.00576), LARA (arXiv:2204.04667), neighbourhood attention
-(arXiv:2204.07143), Longformer (arXiv:2004.05150), Linformer (arXiv:2006.04768), Performer
-(arXiv:2009.14794), RFA (arXiv:2103.02143), DiJiang (arXiv:2403.19928).
+Written from the papers and, for what they leave open, from the authors' code: local attention and
+EVA (arXiv:2302.04542), FlashEVA (arXiv:2511.00576), LARA (arXiv:2204.04667), neighbourhood
+attention (arXiv:2204.07143), Longformer (arXiv:2004.05150), Linformer (arXiv:2006.04768),
+Performer (arXiv:2009.14794), RFA (arXiv:2103.02143), DiJiang (arXiv:2403.19928). The mathematics
+is in local_attention.py, eva.py and random_features.py, other ways to the same in
+efficient_second.py.
 
-Prefix tokens are global in local, na, longformer, eva and flasheva: exact keys of every patch without
-position bias, in no window and no group; as queries they see all tokens. Elsewhere they are tokens
-like all others (lara does not pool them). In Swin windows eva and flasheva see the whole map, whose
-windows, shifted or not, then are their local sets; the others see one window. There tokens of
-different regions do not meet: masked scores in local, na and longformer, else every region is mixed as
-if it stood alone.
+Prefix tokens are global in local, na, longformer, eva and flasheva: exact keys of every patch
+without position bias, in no window and no group; as queries they see all tokens. Elsewhere they
+are tokens like all others (lara does not pool them). In Swin windows eva and flasheva see the
+whole map, whose windows, shifted or not, then are their local sets; the others see one window.
+There tokens of different regions do not meet: masked scores in local, na and longformer, else
+every region is mixed as if it stood alone.
 """
 
 import math
 
-from local_attention import table_rows
+import efficient_second
+import eva
+import local_attention
+import random_features
 from mixing import choose, projections
 
 # Option: default, and what is allowed: bool, names, or [lowest, highest].
-# window 0: 7 where it divides both sides of the grid, else 4 up to sides of 16, else 8, else 6, else
-# the sides' largest common divisor up to 8. overlap: the keys lie in max(1, w / 2) patches more on
-# each side (the patches of an EVA group too).
+# window 0: 7 where it divides both sides of the grid, else 4 up to sides of 16, else 8, else 6,
+# else the sides' largest common divisor up to 8. overlap: the keys lie in max(1, w / 2) patches
+# more on each side (the patches of an EVA group too).
 WINDOW = {"window": (0, [0, 64]), "overlap": (False, bool), "rpe": (True, bool)}
 EVA = {
     **WINDOW,
@@ -85,6 +90,10 @@ OPTIONS = {
     },
 }
 GLOBAL = ("eva", "flasheva")
+MIX = {"local": local_attention.local, "na": local_attention.na,
+       "longformer": local_attention.longformer, "linformer": local_attention.linformer,
+       "performer": random_features.performer, "rfa": random_features.rfa,
+       "dijiang": random_features.dijiang, "eva": eva.eva, "flasheva": eva.eva, "lara": eva.lara}
 
 
 def options(site):
@@ -115,29 +124,27 @@ def shapes(site):
 
     d = D / H. N counts the prefix tokens.
 
-    all                   qkv.weight (3 D, D), qkv.bias (3 D) with qkv_bias: rows are q, k, v, and in
-                          each of them head h has rows h d .. (h + 1) d - 1; proj.weight (D, D),
-                          proj.bias (D) with proj_bias
-    local, na, eva,       with rpe: relative_position_bias_table (entries, H). Windows w with overlap
-    flasheva              e: (2 (w + e) - 1)^2 entries. Kernels: (2 r - 1)(2 c - 1), r and c the kernel
-                          or the grid's side if that is less. In a Swin, eva: (2 h - 1)(2 w - 1)
-    longformer            without shared, with prefix tokens: qkv_global.weight, .bias as of qkv
-    linformer             proj_k, proj_v (N, k): E, F; (H, N, k) with sharing none; proj_k alone with
-                          kv, and with layer (one for all blocks that have as many tokens); none with
-                          pool
-    dijiang               map exp: map.weight (d). norm group_norm: group_norm.weight, .bias (D),
-                          gate.weight (D, D)
-    eva, flasheva         q_pool.weight (d, d), q_pool.bias, q_pool_norm.weight, .bias (d), and the
-                          same with k, for param default and sum; no_ln: without norms; none: those
-                          with k alone; evabyte: adaptive_mu_k, adaptive_phi (H, d): a and phi; mean:
-                          none of them
-    lara                  as eva default; pool_module dense: D in place of d; no_param_pool: none
+    all              qkv.weight (3 D, D), qkv.bias (3 D) with qkv_bias: rows are q, k, v, in each
+                     of them head h has rows h d .. (h + 1) d - 1; proj.weight (D, D), proj.bias (D)
+                     with proj_bias
+    local, na, eva,  with rpe: relative_position_bias_table (entries, H). Windows w with overlap e:
+    flasheva         (2 (w + e) - 1)^2 entries. Kernels: (2 r - 1)(2 c - 1), r and c the kernel or
+                     the grid's side if that is less. In a Swin, eva: (2 h - 1)(2 w - 1)
+    longformer       without shared, with prefix tokens: qkv_global.weight, .bias as of qkv
+    linformer        proj_k, proj_v (N, k): E, F; (H, N, k) with sharing none; proj_k alone with kv,
+                     and with layer (one for all blocks of as many tokens); none with pool
+    dijiang          map exp: map.weight (d). norm group_norm: group_norm.weight, .bias (D),
+                     gate.weight (D, D)
+    eva, flasheva    q_pool.weight (d, d), q_pool.bias, q_pool_norm.weight, .bias (d), and the same
+                     with k, for param default and sum; no_ln: without norms; none: those with k
+                     alone; evabyte: adaptive_mu_k, adaptive_phi (H, d): a, phi; mean: none of them
+    lara             as eva default; pool_module dense: D in place of d; no_param_pool: none
     """
     o, name, d = options(site), site.attention["name"], site.D // site.H
     first, last = projections(site)
     own = {}
     if name in ("local", "na") + GLOBAL and o.rpe:
-        own["relative_position_bias_table"] = (table_rows(site, o), site.H)
+        own["relative_position_bias_table"] = (local_attention.table_rows(site, o), site.H)
     if name in GLOBAL:
         own.update(eva_shapes(o, site.H, d))
     elif name == "longformer" and not o.shared and site.prefix:
@@ -162,10 +169,20 @@ def shapes(site):
 def buffers(site):
     """Name to shape of what is stored and not trained.
 
-    performer, rfa        omega (H, m, d): rows of the random matrix of each head
-    dijiang               t (d)
+    performer, rfa   omega (H, m, d): rows of the random matrix of each head
+    dijiang          t (d)
     """
     name, d = site.attention["name"], site.D // site.H
     if name in ("performer", "rfa"):
         return {"omega": (site.H, options(site).m, d)}
     return {"t": (d,)} if name == "dijiang" else {}
+
+
+def attention(site, p, x, regions=None):
+    """The mechanism with its projections, in evaluation. x: (B, N, D). Returns (B, N, D)."""
+    return MIX[site.attention["name"]](site, options(site), p, x, regions)
+
+
+def second(site, p, x, regions=None):
+    """The same, written differently."""
+    return efficient_second.MIX[site.attention["name"]](site, options(site), p, x, regions)

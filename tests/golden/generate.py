@@ -12,6 +12,7 @@ import torch
 
 import crosscheck
 import crosscheck_swin
+import efficient_cases
 import foreign
 import formula
 import hosseini_6_1
@@ -179,6 +180,7 @@ def all_cases():
         yield foreign.case(layout, swin_model(), BATCH)
     for name, config, train in trajectory_cases():
         yield trajectory.case(name, config, train, BATCH)
+    yield from efficient_cases.cases()
 
 
 def number(value):
