@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "test.h"
 
-enum { CASES = 256 };
+enum { CASES = 1024 };
 
 /* --- the formula --------------------------------------------------------------------------------
  */

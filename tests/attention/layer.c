@@ -10,6 +10,22 @@ static const struct field layer_fields[] = {
     FIELD_END,
 };
 
+const struct kind *layer_kind(const char *name)
+{
+    for (int i = 0; attn_kinds(i); i++)
+        if (strcmp(attn_kinds(i)->name, name) == 0)
+            return attn_kinds(i);
+    return NULL;
+}
+
+bool layer_has_option(const struct kind *kind, const char *option)
+{
+    for (const struct field *f = kind->fields; f && f->type != FIELD_TYPE_END; f++)
+        if (strcmp(f->name, option) == 0)
+            return true;
+    return false;
+}
+
 void layer_choose(struct layer *l, const char *json)
 {
     struct rig *r = &l->rig;

@@ -14,6 +14,10 @@ struct layer {
     struct attn_site site;
 };
 
+/* The registered attention of that name, NULL where there is none; whether it has that option. */
+const struct kind *layer_kind(const char *name);
+bool layer_has_option(const struct kind *kind, const char *option);
+
 /* Reads the attention alone. */
 void layer_choose(struct layer *l, const char *json);
 

@@ -16,6 +16,8 @@ import efficient_cases
 import foreign
 import formula
 import hosseini_6_1
+import hosseini_cases
+import linear_cases
 import swin
 import trajectory
 import vit
@@ -180,7 +182,8 @@ def all_cases():
         yield foreign.case(layout, swin_model(), BATCH)
     for name, config, train in trajectory_cases():
         yield trajectory.case(name, config, train, BATCH)
-    yield from efficient_cases.cases()
+    for family in (hosseini_cases, linear_cases, efficient_cases):
+        yield from family.cases()
 
 
 def number(value):
