@@ -7,7 +7,7 @@ import formula
 import token_mixers
 
 CLS = {"prefix": 1}
-SHIFTED = {"B": 1, "grid": (8, 8), "window": (4, 4), "shift": (2, 2)}
+SHIFTED = {"grid": (8, 8), "window": (4, 4), "shift": (2, 2)}
 
 # case, attention, options, site, factors of tensors that the formula gives
 EFFICIENT = [
@@ -87,7 +87,7 @@ EFFICIENT = [
      {"qkv_bias": False, "proj_bias": False}, {}),
     ("eva_swin", "eva", {"group": 2}, SHIFTED, {}),
     ("eva_swin_remainder", "eva", {"group": 2, "visibility": "remainder"},
-     {"B": 1, "grid": (6, 6), "window": (3, 3), "shift": (1, 1)}, {}),
+     {"grid": (6, 6), "window": (3, 3), "shift": (1, 1)}, {}),
     ("flasheva", "flasheva", {"window": 2, "group": 2}, {}, {}),
     ("flasheva_cls", "flasheva", {"window": 2, "group": 2, "mass_bias": True}, CLS, {}),
     ("flasheva_remainder", "flasheva", {"window": 3, "group": 2, "visibility": "remainder"},
@@ -114,7 +114,7 @@ MIXERS = [
     ("vim", "vim", {"state": 4}, {}, {}),
     ("vim_cls", "vim", {"state": 3, "rank": 2}, {"grid": (3, 3), **CLS}, {}),
     ("vim_default", "vim", {}, {"D": 20, "H": 4, "grid": (3, 4), "prefix": 2}, {}),
-    ("vim_one_wide", "vim", {"state": 2, "expand": 1, "conv": 2}, {"B": 1}, {}),
+    ("vim_one_wide", "vim", {"state": 2, "expand": 1, "conv": 2}, {"H": 1}, {}),
     ("vim_swin", "vim", {"state": 2}, SHIFTED, {}),
     ("pool", "pool", {}, {}, {}),
     ("pool_wide", "pool", {"size": 5}, {"grid": (3, 5)}, {}),
@@ -126,8 +126,8 @@ MIXERS = [
 ]
 
 
-# Where the denominator's floor, or that of an importance weight, decides.
-FLOORED = ("performer_hku", "rfa_clamped", "lara_cls")
+# Denominators near their floor, some of them negative: not for rounded activations.
+FLOORED = ("rfa_clamped",)
 # What is subtracted in an exponent is a constant in gradients, and does not cancel here.
 STABILISED = ("performer", "performer_cls", "performer_hyp", "performer_hku", "performer_swin",
               "rfa_clamped")
