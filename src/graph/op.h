@@ -28,6 +28,7 @@ struct product {
     int m, n, k;
     enum trans ta, tb;
     int a, b;      /* the operands: inputs of the node, or PRODUCT_BETWEEN */
+    bool real;     /* whatever the operands are stored as */
     bool all_rows; /* m counts rows of all samples: more of these give more rows, not more products */
     double count;
 };

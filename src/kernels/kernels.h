@@ -220,6 +220,50 @@ void kernel_sdpa_grad(struct heads dq, int beta_q, struct heads dk, int beta_k, 
                       struct heads v, struct heads y, struct heads dy, const real *lse,
                       const struct sdpa *s, real *scratch);
 
+/* How sums over keys are normalised: by n + eps, max(n, eps), 1, or the constant eps, where n is the sum
+ * of a query's weights. */
+enum linear_den { DEN_ADD, DEN_CLAMP, DEN_NONE, DEN_CONST };
+
+/* Features whose products are c0 + c1 s + c2 s^2 of s = a . f (none of them negative): none, the weight is
+ * s itself; each product x_i x_j once; both x_i x_j and x_j x_i; these with constant and linear terms
+ * twice, as in the Kronecker square of [x, 1]. */
+enum linear_basis { BASIS_NONE, BASIS_SYM, BASIS_FULL, BASIS_KRON };
+
+struct linear_attention {
+    int B, H, N, M, d, e; /* a: (B, H, N, d), f: (B, H, M, d), both real, v: (B, H, M, e) */
+    enum linear_basis basis;
+    double c[3];
+    int D;                /* features of the basis: kernel_linear_features */
+    enum linear_den den;
+    double eps;
+    bool per_key;      /* eps is multiplied by the number of keys */
+    bool quadratic;    /* (a f^T) v in place of a (f^T v); features are not needed then */
+    int windows;       /* image b is window b mod `windows`; with regions alone */
+    const int *at;     /* (windows, N), N = M: the tokens region by region */
+    const int *length; /* (windows, N): how many tokens the region has that begins at this place of
+                          `at`; NULL: no regions. A query sees the keys of its own region */
+    int team;          /* threads that there is scratch for; 0: 1 */
+};
+
+int kernel_linear_features(int d, enum linear_basis basis, const double c[3]);
+
+/* Scratch that both directions need, in reals: grows with N + M times a constant, and with the team.
+ * Reals of the sums over keys that forward leaves to backward; 0 in the quadratic order. */
+size_t kernel_linear_attention_scratch(const struct linear_attention *o);
+size_t kernel_linear_attention_state(const struct linear_attention *o);
+
+/* y = a (f^T v) / den, with features for a and f, for every image and head. state: written, as large as said above; n: (B, H, N),
+ * written, may be NULL where den does not depend on it. Katharopoulos et al., arXiv:2006.16236, eq. 5. */
+void kernel_linear_attention(struct heads y, real *state, real *n, struct heads a, struct heads f,
+                             struct heads v, const struct linear_attention *o, real *scratch);
+
+/* Gradients; each of da, df, dv with data NULL is left out. For one image and head they are written one
+ * after the other, so that they may be the same memory with beta 0, 1, 1. */
+void kernel_linear_attention_grad(struct heads da, int beta_a, struct heads df, int beta_f,
+                                  struct heads dv, int beta_v, struct heads a, struct heads f,
+                                  struct heads v, struct heads y, struct heads dy, const real *state,
+                                  const real *n, const struct linear_attention *o, real *scratch);
+
 /* --- mixing of tokens ------------------------------------------------------------------------- */
 
 /* One matrix for many groups of N rows, which lie one after the other in rows of D columns; the

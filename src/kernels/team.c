@@ -64,6 +64,22 @@ void team_run(team_part *run, const void *job, int parts)
     }
 }
 
+int team_threads_of(int most)
+{
+    int threads = team_threads();
+    return threads <= most ? threads : 1;
+}
+
+void team_share(team_part *run, const void *job, int parts, int most)
+{
+    if (team_threads_of(most) > 1) {
+        team_run(run, job, parts);
+        return;
+    }
+    for (int part = 0; part < parts; part++)
+        run(job, part, 0);
+}
+
 int team_row_parts(size_t rows, size_t cols)
 {
     size_t parts = rows * cols / PART_ELEMENTS;

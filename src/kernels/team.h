@@ -16,6 +16,10 @@ typedef void team_part(const void *job, int part, int member);
 /* Runs parts 0 .. parts - 1 of the job, in any order, on the threads of the team. */
 void team_run(team_part *run, const void *job, int parts);
 
+/* The same for kernels with scratch for `most` threads: 1 thread where the team has more. */
+int team_threads_of(int most);
+void team_share(team_part *run, const void *job, int parts, int most);
+
 /* Rows of one part. */
 struct team_rows {
     size_t first, count;

@@ -128,6 +128,36 @@ struct sdpa_terms {
 struct tensor *op_sdpa_terms(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                              double scale, const struct sdpa_terms *terms);
 
+/* In which order products of features are evaluated: what is cheaper at the shape, sums over the keys
+ * first, or weights first. */
+enum linear_order { ORDER_AUTO, ORDER_LINEAR, ORDER_QUADRATIC };
+
+struct linear_terms {
+    enum linear_den den; /* of n, the sum of a query's weights: n + eps, max(n, eps), 1, or eps */
+    double eps;
+    bool per_key; /* eps is multiplied by the number of keys that a query sees */
+    enum linear_order order;
+    const struct token_regions *regions; /* a query sees the keys of its own region; NULL: all */
+    enum linear_basis basis; /* where not NONE, the weights are c0 + c1 s + c2 s^2 of s = a . f, none of */
+    double c[3];             /* these negative, and features of a and f in this basis are made inside */
+};
+
+/* Attention whose weights are products of features: y = a (f^T v) / den(a (f^T 1)).
+ * a: (B, H, N, D) of queries  f: (B, H, M, D) of keys, both real  v: (B, H, M, e), stored or real.
+ * Returns (B, H, N, e), stored, in memory (B, N, H e). ERR_SHAPE where they do not fit. Katharopoulos et
+ * al., arXiv:2006.16236, eq. 5. Regions want N = M = tokens and B a multiple of windows (ERR_SHAPE) and are
+ * copied; tokens of different regions do not influence each other, to the last bit. Keeps n, and in the
+ * linear order D (e + 1) sums for each (B, H); no N x M tensor exists in either, nor features of a basis for
+ * all tokens. */
+struct tensor *op_linear_attention(struct graph *g, struct tensor *a, struct tensor *f,
+                                   struct tensor *v, const struct linear_terms *terms);
+
+/* The same with a head for each channel, without a denominator: y[i] = a[i] * sum over j of f[j] * v[j],
+ * channel by channel, over the tokens j of i's region (NULL: all).  a, f: (B, N, C), real  v: (B, N, C).
+ * Returns (B, N, C), stored. Regions as in op_sdpa_terms. Bolya et al., arXiv:2209.07484, eq. 7. */
+struct tensor *op_channel_attention(struct graph *g, struct tensor *a, struct tensor *f,
+                                    struct tensor *v, const struct token_regions *regions);
+
 /* (B, H, N, d) to (B, N, H d): a view where memory lies so already, else a copy. */
 struct tensor *op_merge_heads(struct graph *g, struct tensor *x);
 

@@ -92,7 +92,7 @@ static enum trans other(enum trans t)
 static enum type product_type(const struct node *n, const struct product *p)
 {
     bool bf16 = type_of(n, p->a) == TYPE_BF16 || type_of(n, p->b) == TYPE_BF16;
-    return bf16 ? TYPE_BF16 : TYPE_REAL;
+    return bf16 && !p->real ? TYPE_BF16 : TYPE_REAL;
 }
 
 static void list_forward(const struct product *p, void *context)
