@@ -6,16 +6,86 @@
 #include "base/rng.h"
 #include "graph/params.h"
 
-/* Rows become orthonormal by modified Gram-Schmidt, twice, in double. */
-static enum status orthogonalize(real *value, int rows, int cols, uint64_t stream, size_t first,
-                                 struct error *err)
+/* The last two axes: a matrix. */
+static int rows_of(const struct shape *s)
 {
-    size_t bytes = (size_t)rows * (size_t)cols * sizeof(double);
-    double *q = malloc(bytes ? bytes : 1);
-    if (!q)
-        return error_memory(err, bytes);
-    for (size_t i = 0; i < (size_t)rows * (size_t)cols; i++)
-        q[i] = rng_normal(stream, 0, 0, first + i);
+    return s->rank > 1 ? s->dim[s->rank - 2] : 1;
+}
+
+static int cols_of(const struct shape *s)
+{
+    return s->rank ? s->dim[s->rank - 1] : 1;
+}
+
+enum status init_constant(real *value, const struct shape *shape, const struct init *init,
+                          uint64_t stream, struct error *err)
+{
+    (void)stream;
+    (void)err;
+    size_t count = shape_count(shape);
+    for (size_t i = 0; i < count; i++)
+        value[i] = (real)init->a;
+    return OK;
+}
+
+enum status init_normal(real *value, const struct shape *shape, const struct init *init,
+                        uint64_t stream, struct error *err)
+{
+    (void)err;
+    size_t count = shape_count(shape);
+    for (size_t i = 0; i < count; i++)
+        value[i] = (real)(init->a * rng_normal(stream, 0, 0, i));
+    return OK;
+}
+
+enum status init_truncated(real *value, const struct shape *shape, const struct init *init,
+                           uint64_t stream, struct error *err)
+{
+    (void)err;
+    size_t count = shape_count(shape);
+    for (size_t i = 0; i < count; i++) {
+        double drawn = init->a * rng_normal(stream, 0, 0, i);
+        for (uint64_t again = 1; drawn < -2 || drawn > 2; again++)
+            drawn = init->a * rng_normal(stream, 0, again, i);
+        value[i] = (real)drawn;
+    }
+    return OK;
+}
+
+enum status init_uniform(real *value, const struct shape *shape, const struct init *init,
+                         uint64_t stream, struct error *err)
+{
+    (void)err;
+    size_t count = shape_count(shape);
+    for (size_t i = 0; i < count; i++)
+        value[i] = (real)(init->a * (2 * rng_uniform(stream, 0, 0, i) - 1));
+    return OK;
+}
+
+enum status init_xavier_uniform(real *value, const struct shape *shape, const struct init *init,
+                                uint64_t stream, struct error *err)
+{
+    (void)init;
+    const struct init within = INIT_UNIFORM(sqrt(6.0 / (rows_of(shape) + cols_of(shape))));
+    return init_uniform(value, shape, &within, stream, err);
+}
+
+enum status init_identity(real *value, const struct shape *shape, const struct init *init,
+                          uint64_t stream, struct error *err)
+{
+    (void)init;
+    (void)stream;
+    (void)err;
+    size_t count = shape_count(shape), cols = (size_t)cols_of(shape);
+    size_t matrix = (size_t)rows_of(shape) * cols;
+    for (size_t i = 0; i < count; i++)
+        value[i] = i % matrix / cols == i % cols;
+    return OK;
+}
+
+/* Rows become orthonormal by modified Gram-Schmidt, twice. */
+static void orthogonalize(double *q, int rows, int cols)
+{
     for (int r = 0; r < rows; r++) {
         double *row = q + (size_t)r * (size_t)cols;
         for (int pass = 0; pass < 2; pass++) {
@@ -35,8 +105,24 @@ static enum status orthogonalize(real *value, int rows, int cols, uint64_t strea
         for (int c = 0; c < cols; c++)
             row[c] /= norm;
     }
-    for (size_t i = 0; i < (size_t)rows * (size_t)cols; i++)
-        value[i] = (real)q[i];
+}
+
+enum status init_orthogonal(real *value, const struct shape *shape, const struct init *init,
+                            uint64_t stream, struct error *err)
+{
+    (void)init;
+    int rows = rows_of(shape), cols = cols_of(shape);
+    size_t count = shape_count(shape), matrix = (size_t)rows * (size_t)cols;
+    double *q = malloc(matrix * sizeof *q);
+    if (!q)
+        return error_memory(err, matrix * sizeof *q);
+    for (size_t first = 0; first < count; first += matrix) {
+        for (size_t i = 0; i < matrix; i++)
+            q[i] = rng_normal(stream, 0, 0, first + i);
+        orthogonalize(q, rows, cols);
+        for (size_t i = 0; i < matrix; i++)
+            value[first + i] = (real)q[i];
+    }
     free(q);
     return OK;
 }
@@ -45,45 +131,6 @@ enum status param_initialize(struct param *param, uint64_t seed, struct error *e
 {
     char name[512];
     snprintf(name, sizeof name, "init:%s", param->name);
-    uint64_t stream = rng_stream(seed, name);
-    int rank = param->shape.rank;
-    int cols = rank ? param->shape.dim[rank - 1] : 1;
-    int rows = rank > 1 ? param->shape.dim[rank - 2] : 1;
-    size_t matrix = (size_t)rows * (size_t)cols;
-    double bound = param->init.kind == INIT_KIND_XAVIER_UNIFORM ? sqrt(6.0 / (rows + cols))
-                                                                : param->init.value;
-    if (param->init.kind == INIT_KIND_ORTHOGONAL) {
-        for (size_t first = 0; first < param->count; first += matrix) {
-            enum status status =
-                orthogonalize(param->value + first, rows, cols, stream, first, err);
-            if (status)
-                return status;
-        }
-        return OK;
-    }
-    for (size_t i = 0; i < param->count; i++) {
-        double value = param->init.value;
-        switch (param->init.kind) {
-        case INIT_KIND_CONSTANT:
-        case INIT_KIND_ORTHOGONAL:
-            break;
-        case INIT_KIND_NORMAL:
-            value = bound * rng_normal(stream, 0, 0, i);
-            break;
-        case INIT_KIND_TRUNCATED:
-            value = bound * rng_normal(stream, 0, 0, i);
-            for (uint64_t again = 1; value < -2 || value > 2; again++)
-                value = bound * rng_normal(stream, 0, again, i);
-            break;
-        case INIT_KIND_UNIFORM:
-        case INIT_KIND_XAVIER_UNIFORM:
-            value = bound * (2 * rng_uniform(stream, 0, 0, i) - 1);
-            break;
-        case INIT_KIND_IDENTITY:
-            value = i % matrix / (size_t)cols == i % (size_t)cols;
-            break;
-        }
-        param->value[i] = (real)value;
-    }
-    return OK;
+    return param->init.fill(param->value, &param->shape, &param->init, rng_stream(seed, name),
+                            err);
 }

@@ -11,30 +11,36 @@
 #include "graph/tensor.h"
 #include "kernels/kernels.h"
 
-enum init_kind {
-    INIT_KIND_CONSTANT,
-    INIT_KIND_NORMAL,         /* mean 0, deviation `value` */
-    INIT_KIND_TRUNCATED,      /* the same, cut off at -2 and 2 */
-    INIT_KIND_UNIFORM,        /* -value .. value */
-    INIT_KIND_XAVIER_UNIFORM, /* +- sqrt(6 / (rows + columns)) of the last two axes */
-    INIT_KIND_IDENTITY,       /* last two axes */
-    INIT_KIND_ORTHOGONAL,     /* last two axes, a random orthogonal matrix */
-};
+struct init;
 
+/* Writes all values of a parameter, row-major: each a function of the numbers of `stream`, its place,
+ * and what init says. A variant may bring its own. Can fail for memory alone (error_memory). */
+typedef enum status init_fill(real *value, const struct shape *shape, const struct init *init,
+                              uint64_t stream, struct error *err);
+
+/* Where a parameter starts: a fill, and two numbers for it. */
 struct init {
-    enum init_kind kind;
-    double value;
+    init_fill *fill;
+    double a, b;
 };
 
-#define INIT_ZEROS ((struct init){INIT_KIND_CONSTANT, 0})
-#define INIT_ONES ((struct init){INIT_KIND_CONSTANT, 1})
-#define INIT_CONSTANT(c) ((struct init){INIT_KIND_CONSTANT, (c)})
-#define INIT_NORMAL(std) ((struct init){INIT_KIND_NORMAL, (std)})
-#define INIT_TRUNCATED(std) ((struct init){INIT_KIND_TRUNCATED, (std)})
-#define INIT_UNIFORM(bound) ((struct init){INIT_KIND_UNIFORM, (bound)})
-#define INIT_XAVIER_UNIFORM ((struct init){INIT_KIND_XAVIER_UNIFORM, 0})
-#define INIT_IDENTITY ((struct init){INIT_KIND_IDENTITY, 0})
-#define INIT_ORTHOGONAL ((struct init){INIT_KIND_ORTHOGONAL, 0})
+init_fill init_constant;       /* a */
+init_fill init_normal;         /* mean 0, deviation a */
+init_fill init_truncated;      /* the same, cut off at -2 and 2 */
+init_fill init_uniform;        /* -a .. a */
+init_fill init_xavier_uniform; /* +- sqrt(6 / (rows + columns)) of the last two axes */
+init_fill init_identity;       /* last two axes */
+init_fill init_orthogonal;     /* last two axes, a random orthogonal matrix */
+
+#define INIT_ZEROS ((struct init){init_constant, 0, 0})
+#define INIT_ONES ((struct init){init_constant, 1, 0})
+#define INIT_CONSTANT(c) ((struct init){init_constant, (c), 0})
+#define INIT_NORMAL(std) ((struct init){init_normal, (std), 0})
+#define INIT_TRUNCATED(std) ((struct init){init_truncated, (std), 0})
+#define INIT_UNIFORM(bound) ((struct init){init_uniform, (bound), 0})
+#define INIT_XAVIER_UNIFORM ((struct init){init_xavier_uniform, 0, 0})
+#define INIT_IDENTITY ((struct init){init_identity, 0, 0})
+#define INIT_ORTHOGONAL ((struct init){init_orthogonal, 0, 0})
 
 enum param_flags {
     PARAM_DECAY = 1,  /* weight decay applies: set for tensors of two or more axes unless exempted */

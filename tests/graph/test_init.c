@@ -106,6 +106,47 @@ TEST(init__identity_is_one_for_each_matrix)
     params_free(&p);
 }
 
+/* a + b times the place, and a random sign. */
+static enum status ramp(real *value, const struct shape *shape, const struct init *init,
+                        uint64_t stream, struct error *err)
+{
+    (void)err;
+    for (size_t i = 0; i < shape_count(shape); i++) {
+        double size = init->a + init->b * (double)i;
+        value[i] = (real)(rng_uniform(stream, 0, 0, i) < 0.5 ? size : -size);
+    }
+    return OK;
+}
+
+static enum status refuse(real *value, const struct shape *shape, const struct init *init,
+                          uint64_t stream, struct error *err)
+{
+    (void)value;
+    (void)init;
+    (void)stream;
+    return error_memory(err, shape_count(shape));
+}
+
+TEST(init__may_be_of_a_kind_of_its_own)
+{
+    struct params p, q;
+    struct error error;
+    params_init(&p);
+    params_add(&p, "ramp", SHAPE(4, 10), (struct init){ramp, 3, 0.5}, PARAM_BUFFER);
+    params_add(&p, "other", SHAPE(4, 10), (struct init){ramp, 3, 0.5}, 0);
+    allocate(&p, 1);
+    const real *value = p.list[0]->value;
+    for (int i = 0; i < 40; i++)
+        CHECK_NEAR(fabs((double)value[i]), 3 + 0.5 * i, 0);
+    CHECK(memcmp(value, p.list[1]->value, 40 * sizeof *value) != 0); /* signs of another stream */
+    params_free(&p);
+
+    params_init(&q);
+    params_add(&q, "refused", SHAPE(7), (struct init){refuse, 0, 0}, 0);
+    CHECK_INT(params_allocate(&q, 1, 0, 0, false, &error), ERR_MEMORY);
+    params_free(&q);
+}
+
 TEST(init__of_a_parameter_depends_on_seed_and_name_alone)
 {
     struct params alone, among, other;
