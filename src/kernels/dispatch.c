@@ -14,8 +14,9 @@
 #include "kernels/trial.h"
 
 #define KERNELS_LEVEL(isa)                                                                         \
-    .elementwise = &elementwise_##isa, .columns = &columns_##isa, .softmax = &softmax_##isa,       \
-    .norm = &norm_##isa, .optim = &optim_##isa, .product = &product_##isa,                         \
+    .elementwise = &elementwise_##isa, .map = map_##isa, .columns = &columns_##isa,                \
+    .softmax = &softmax_##isa, .norm = &norm_##isa, .tokens = &tokens_##isa,                       \
+    .outer = &outer_##isa, .optim = &optim_##isa, .product = &product_##isa,                       \
     .epilogue = &epilogue_##isa, .tile = &tile_##isa
 
 /* From the lowest to the highest; this build may lack the upper ones. */
@@ -188,6 +189,47 @@ void kernel_layer_norm_grad(struct vec dx, int beta, real *dweight, real *dbias,
                             size_t rows, size_t cols)
 {
     chosen->norm->layer_norm_grad(dx, beta, dweight, dbias, x, mean, rstd, weight, dy, rows, cols);
+}
+
+void kernel_normalize(struct vec y, real *norm, struct vec x, int groups, double eps, size_t rows,
+                      size_t cols)
+{
+    chosen->norm->normalize(y, norm, x, groups, eps, rows, cols);
+}
+
+void kernel_normalize_grad(struct vec dx, int beta, struct vec y, const real *norm, struct vec dy,
+                           int groups, double eps, size_t rows, size_t cols)
+{
+    chosen->norm->normalize_grad(dx, beta, y, norm, dy, groups, eps, rows, cols);
+}
+
+void kernel_token_softmax(struct vec y, struct vec x, const struct token_groups *groups,
+                          size_t rows, size_t cols)
+{
+    chosen->tokens->softmax(y, x, groups, rows, cols);
+}
+
+void kernel_token_softmax_grad(struct vec dx, int beta, struct vec y, struct vec dy,
+                               const struct token_groups *groups, size_t rows, size_t cols)
+{
+    chosen->tokens->softmax_grad(dx, beta, y, dy, groups, rows, cols);
+}
+
+void kernel_token_mean(struct vec y, int beta, double own, double share, struct vec x,
+                       const struct token_groups *groups, size_t rows, size_t cols)
+{
+    chosen->tokens->mean(y, beta, own, share, x, groups, rows, cols);
+}
+
+void kernel_outer(struct vec y, struct vec x, bool symmetric, int groups, size_t rows, size_t cols)
+{
+    chosen->outer->outer(y, x, symmetric, groups, rows, cols);
+}
+
+void kernel_outer_grad(struct vec dx, int beta, struct vec x, struct vec dy, bool symmetric,
+                       int groups, size_t rows, size_t cols)
+{
+    chosen->outer->outer_grad(dx, beta, x, dy, symmetric, groups, rows, cols);
 }
 
 void kernel_cross_entropy(real *loss, real *p, struct vec x, const int *label, double smoothing,

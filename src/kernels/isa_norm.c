@@ -1,4 +1,4 @@
-/* isa_norm.c - layer normalisation. */
+/* isa_norm.c - layer normalisation, and division by Euclidean norms. */
 #include "kernels/isa.h"
 #include "kernels/reduce.h"
 
@@ -108,7 +108,75 @@ static void layer_norm_grad(struct vec dx, int beta, real *dweight, real *dbias,
     }
 }
 
+/* 1 / max(norm, eps), 0 for norm 0. */
+ALWAYS_INLINE real inverse_norm(real norm, double eps)
+{
+    return norm > 0 ? (real)(1 / ((double)norm > eps ? (double)norm : eps)) : 0;
+}
+
+static void normalize(struct vec y, real *norm, struct vec x, int groups, double eps, size_t rows,
+                      size_t cols)
+{
+    size_t width = cols / (size_t)groups;
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t first = 0; first < cols; first += width, norm++) {
+            real xs[CHUNK], ys[CHUNK], squares = 0;
+            for (size_t c = 0; c < width; c += CHUNK) {
+                size_t n = chunk_size(c, width);
+                const real *from = chunk_load(xs, x, r, first + c, n);
+                squares += reduce_dot(from, from, n);
+            }
+            *norm = (real)sqrt((double)squares);
+            real scale = inverse_norm(*norm, eps);
+            for (size_t c = 0; c < width; c += CHUNK) {
+                size_t n = chunk_size(c, width);
+                const real *from = chunk_again(xs, x, r, first + c, n, width);
+                real *to = chunk_open(ys, y, 0, r, first + c, n);
+#pragma omp simd
+                for (size_t i = 0; i < n; i++)
+                    to[i] = scale * from[i];
+                chunk_close(to, y, r, first + c, n);
+            }
+        }
+    }
+}
+
+static void normalize_grad(struct vec dx, int beta, struct vec y, const real *norm, struct vec dy,
+                           int groups, double eps, size_t rows, size_t cols)
+{
+    size_t width = cols / (size_t)groups;
+    for (size_t r = 0; r < rows; r++) {
+        for (size_t first = 0; first < cols; first += width, norm++) {
+            real ys[CHUNK], dys[CHUNK], dxs[CHUNK], along = 0;
+            for (size_t c = 0; c < width && (double)*norm > eps; c += CHUNK) {
+                size_t n = chunk_size(c, width);
+                along += reduce_dot(chunk_load(ys, y, r, first + c, n),
+                                    chunk_load(dys, dy, r, first + c, n), n);
+            }
+            real scale = inverse_norm(*norm, eps);
+            for (size_t c = 0; c < width; c += CHUNK) {
+                size_t n = chunk_size(c, width);
+                const real *at = chunk_load(ys, y, r, first + c, n);
+                const real *from = chunk_load(dys, dy, r, first + c, n);
+                real *to = chunk_open(dxs, dx, beta, r, first + c, n);
+                if (beta) {
+#pragma omp simd
+                    for (size_t i = 0; i < n; i++)
+                        to[i] += scale * (from[i] - along * at[i]);
+                } else {
+#pragma omp simd
+                    for (size_t i = 0; i < n; i++)
+                        to[i] = scale * (from[i] - along * at[i]);
+                }
+                chunk_close(to, dx, r, first + c, n);
+            }
+        }
+    }
+}
+
 const struct kernels_norm KERNELS_NAME(norm) = {
     .layer_norm = layer_norm,
     .layer_norm_grad = layer_norm_grad,
+    .normalize = normalize,
+    .normalize_grad = normalize_grad,
 };

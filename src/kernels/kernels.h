@@ -74,6 +74,21 @@ void kernel_gelu(struct vec y, struct vec x, size_t rows, size_t cols);
 void kernel_gelu_grad(struct vec dx, int beta, struct vec x, struct vec dy, size_t rows,
                       size_t cols);
 
+/* Functions of one number: MAP_RELU, .. of maps.def. */
+enum map {
+#define MAP(NAME, name, value, slope) MAP_##NAME,
+#include "kernels/maps.def"
+#undef MAP
+    MAP_COUNT
+};
+
+/* y = f(x), relative error some units in the last place of real. In place. */
+void kernel_map(struct vec y, enum map f, struct vec x, size_t rows, size_t cols);
+
+/* dx = beta dx + dy f'(x). dx may be dy. */
+void kernel_map_grad(struct vec dx, int beta, enum map f, struct vec x, struct vec dy, size_t rows,
+                     size_t cols);
+
 /* y = beta y + x keep / (1 - p), keep drawn from the random block of (stream, step, sample,
  * element): row r belongs to sample `sample` + r / period; the element is its number inside the
  * sample. */
@@ -125,6 +140,45 @@ void kernel_layer_norm_grad_from(struct vec dx, int beta, real *dweight, real *d
                                  const real *mean, const real *rstd, const real *weight,
                                  struct vec dy, const struct row_order *order, size_t rows,
                                  size_t cols);
+
+/* y = x / max(|x|, eps) for each of `groups` equal parts of a row, 0 where |x| is 0; |x| is the root
+ * of the sum of squares. norm: (rows, groups), written: |x|. In place. */
+void kernel_normalize(struct vec y, real *norm, struct vec x, int groups, double eps, size_t rows,
+                      size_t cols);
+
+/* dx = beta dx + (dy - y (y . dy)) / |x|; beta dx + dy / eps where |x| is not above eps, beta dx
+ * where it is 0. */
+void kernel_normalize_grad(struct vec dx, int beta, struct vec y, const real *norm, struct vec dy,
+                           int groups, double eps, size_t rows, size_t cols);
+
+/* Which rows of a matrix belong together: row r to group number[r] of 0 .. count - 1, each of which
+ * has a row; number NULL: all to one, count 1. */
+struct token_groups {
+    const unsigned char *number;
+    int count;
+};
+
+/* Softmax down each column, over the rows of each group: y = exp(x - max x) / sum. y: real. */
+void kernel_token_softmax(struct vec y, struct vec x, const struct token_groups *groups,
+                          size_t rows, size_t cols);
+
+/* dx = beta dx + y (dy - sum y dy), the sums over the rows of the group */
+void kernel_token_softmax_grad(struct vec dx, int beta, struct vec y, struct vec dy,
+                               const struct token_groups *groups, size_t rows, size_t cols);
+
+/* y[r] = beta y[r] + own x[r] + share (the mean of x over the rows of r's group) */
+void kernel_token_mean(struct vec y, int beta, double own, double share, struct vec x,
+                       const struct token_groups *groups, size_t rows, size_t cols);
+
+enum { OUTER_MOST = 512 }; /* elements of a part below */
+
+/* y[r] = for each of `groups` equal parts a of x[r], of n elements, at most OUTER_MOST: a_i a_j for
+ * all i and j, row-major; symmetric: a_i^2, then sqrt 2 a_i a_j for i < j. y: real. */
+void kernel_outer(struct vec y, struct vec x, bool symmetric, int groups, size_t rows, size_t cols);
+
+/* dx = beta dx + the gradient; cols: of x. dy: real. */
+void kernel_outer_grad(struct vec dx, int beta, struct vec x, struct vec dy, bool symmetric,
+                       int groups, size_t rows, size_t cols);
 
 /* loss[r] = (1 - s) (-log p[r, label]) + s / cols sum over c of (-log p[r, c]), p = softmax(x[r]),
  * s the label smoothing (Szegedy et al., arXiv:1512.00567, section 7). p: (rows, cols), written.

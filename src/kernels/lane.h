@@ -192,6 +192,12 @@ ALWAYS_INLINE lane lane_max(lane x, lane y)
 
 #endif
 
+/* yes where the mask is set, else no. */
+ALWAYS_INLINE lane lane_where(lane_mask mask, lane yes, lane no)
+{
+    return (lane)((mask & (lane_mask)yes) | (~mask & (lane_mask)no));
+}
+
 /* Up to LANE elements of the n that are left. */
 ALWAYS_INLINE lane lane_get(const real *from, size_t n)
 {

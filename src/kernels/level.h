@@ -7,9 +7,12 @@
 struct kernels_level {
     const char *name;
     const struct kernels_elementwise *elementwise;
+    const struct kernels_map *map; /* (MAP_COUNT) */
     const struct kernels_columns *columns;
     const struct kernels_softmax *softmax;
     const struct kernels_norm *norm;
+    const struct kernels_tokens *tokens;
+    const struct kernels_outer *outer;
     const struct kernels_optim *optim;
     const struct kernels_product *product;
     const struct kernels_epilogue *epilogue;

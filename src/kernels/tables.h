@@ -25,6 +25,12 @@ struct kernels_elementwise {
                     double p, uint64_t stream, uint64_t step, uint64_t sample);
 };
 
+struct kernels_map {
+    void (*map)(struct vec y, struct vec x, size_t rows, size_t cols);
+    void (*map_grad)(struct vec dx, int beta, struct vec x, struct vec dy, size_t rows,
+                     size_t cols);
+};
+
 struct kernels_columns {
     void (*add_rows_grad)(real *dp, struct vec dy, size_t rows, size_t cols, size_t period);
     void (*scale_cols_grad)(real *dgamma, struct vec x, struct vec dy, size_t rows, size_t cols);
@@ -47,6 +53,26 @@ struct kernels_norm {
     void (*layer_norm_grad)(struct vec dx, int beta, real *dweight, real *dbias, struct vec x,
                             const real *mean, const real *rstd, const real *weight, struct vec dy,
                             size_t rows, size_t cols);
+    void (*normalize)(struct vec y, real *norm, struct vec x, int groups, double eps, size_t rows,
+                      size_t cols);
+    void (*normalize_grad)(struct vec dx, int beta, struct vec y, const real *norm, struct vec dy,
+                           int groups, double eps, size_t rows, size_t cols);
+};
+
+struct kernels_tokens {
+    void (*softmax)(struct vec y, struct vec x, const struct token_groups *groups, size_t rows,
+                    size_t cols);
+    void (*softmax_grad)(struct vec dx, int beta, struct vec y, struct vec dy,
+                         const struct token_groups *groups, size_t rows, size_t cols);
+    void (*mean)(struct vec y, int beta, double own, double share, struct vec x,
+                 const struct token_groups *groups, size_t rows, size_t cols);
+};
+
+struct kernels_outer {
+    void (*outer)(struct vec y, struct vec x, bool symmetric, int groups, size_t rows,
+                  size_t cols);
+    void (*outer_grad)(struct vec dx, int beta, struct vec x, struct vec dy, bool symmetric,
+                       int groups, size_t rows, size_t cols);
 };
 
 struct kernels_optim {
@@ -66,9 +92,12 @@ struct kernels_epilogue {
 
 #define KERNELS_TABLES_OF(isa)                                                                     \
     extern const struct kernels_elementwise elementwise_##isa;                                     \
+    extern const struct kernels_map map_##isa[MAP_COUNT];                                          \
     extern const struct kernels_columns columns_##isa;                                             \
     extern const struct kernels_softmax softmax_##isa;                                             \
     extern const struct kernels_norm norm_##isa;                                                   \
+    extern const struct kernels_tokens tokens_##isa;                                               \
+    extern const struct kernels_outer outer_##isa;                                                 \
     extern const struct kernels_optim optim_##isa;                                                 \
     extern const struct kernels_product product_##isa;                                             \
     extern const struct kernels_epilogue epilogue_##isa;                                           \

@@ -1,4 +1,4 @@
-/* test_norm.c - layer normalisation against plain loops in double. */
+/* test_norm.c - layer normalisation and Euclidean norms against plain loops in double. */
 #include <math.h>
 
 #include "grid.h"
@@ -150,4 +150,56 @@ TEST(layer_norm__leaves_out_gradients_that_are_not_wanted)
                        tolerance_of(1e-6));
         }
     }
+}
+
+/* --- Euclidean norms ----------------------------------------------------------------------------
+ */
+
+/* Rows in three parts, the second of which is 0 in the first row and short in the last one. */
+static struct grid vectors(enum type type, size_t rows, size_t width, size_t gap)
+{
+    struct grid x = grid_random(type, rows, 3 * width, gap, 2);
+    for (size_t c = width; c < 2 * width; c++) {
+        grid_set(&x, 0, c, 0);
+        if (rows > 1)
+            grid_set(&x, rows - 1, c, c % 2 ? 0x1p-12 : -0x1p-13);
+    }
+    return x;
+}
+
+static void check_normalize(enum type type, size_t gap)
+{
+    for (int i = 0; i < 2 * SIZES; i++) {
+        size_t rows = sizes[i / 2][0], width = sizes[i / 2][1], cols = 3 * width;
+        int beta = i & 1;
+        const double least = 0.1;
+        struct grid x = vectors(type, rows, width, gap), dy = grid_random(type, rows, cols, gap, 1);
+        struct grid y = grid_poisoned(TYPE_REAL, rows, cols, 0),
+                    norm = grid_poisoned(TYPE_REAL, 1, 3 * rows, 0);
+        struct grid dx = grid_output(beta, type, rows, cols, gap);
+        kernel_normalize(y.vec, norm.vec.data, x.vec, 3, least, rows, cols);
+        for (size_t k = 0; k < 3 * rows; k++) {
+            const double *part = x.value + k * width, *dpart = dy.value + k * width;
+            double squares = 0, along = 0;
+            for (size_t c = 0; c < width; c++)
+                squares += part[c] * part[c];
+            double size = sqrt(squares), scale = size > 0 ? 1 / fmax(size, least) : 0;
+            for (size_t c = 0; c < width; c++)
+                along += size > least ? part[c] * dpart[c] * scale * scale : 0;
+            norm.value[k] = size;
+            for (size_t c = 0; c < width; c++) {
+                y.value[k * width + c] = part[c] * scale;
+                dx.value[k * width + c] += scale * (dpart[c] - along * part[c]);
+            }
+        }
+        grid_check(&norm, tolerance_of(1e-6));
+        grid_check(&y, tolerance_of(1e-6));
+        kernel_normalize_grad(dx.vec, beta, y.vec, norm.vec.data, dy.vec, 3, least, rows, cols);
+        grid_check(&dx, tolerance_of(1e-5));
+    }
+}
+
+TEST(normalize__divides_each_part_by_its_norm)
+{
+    each_level(check_normalize);
 }
