@@ -1,6 +1,7 @@
 /* copy.c - a strided tensor laid out contiguously, one run of rows at a time.    x, y: any shape */
 #include "graph/copy.h"
 
+#include "graph/planes.h"
 #include "kernels/kernels.h"
 
 static void copy_infer(struct graph *g, struct node *n)
@@ -8,43 +9,20 @@ static void copy_infer(struct graph *g, struct node *n)
     graph_out(g, n, n->in[0]->type, n->in[0]->shape);
 }
 
-/* Rows (.., N, d) of plane i of the outer axes: where they start in a tensor of these strides. */
-static ptrdiff_t plane_offset(const struct tensor *t, size_t plane)
-{
-    ptrdiff_t offset = 0;
-    for (int axis = t->shape.rank - 3; axis >= 0; axis--) {
-        offset += (ptrdiff_t)(plane % (size_t)t->shape.dim[axis]) * t->stride[axis];
-        plane /= (size_t)t->shape.dim[axis];
-    }
-    return offset;
-}
-
-static struct vec plane_vec(const struct tensor *t, void *base, size_t plane)
-{
-    char *data = (char *)base + plane_offset(t, plane) * (ptrdiff_t)type_size(t->type);
-    ptrdiff_t stride = t->shape.rank > 1 ? t->stride[t->shape.rank - 2] : tensor_cols(t);
-    return (struct vec){data, t->type, stride};
-}
-
-static void copy_planes(const struct tensor *to, void *to_data, int beta, const struct tensor *from,
-                        void *from_data)
-{
-    size_t cols = (size_t)tensor_cols(to);
-    size_t rows = to->shape.rank > 1 ? (size_t)to->shape.dim[to->shape.rank - 2] : 1;
-    size_t planes = tensor_count(to) / (rows * cols);
-    for (size_t i = 0; i < planes; i++)
-        kernel_accumulate(plane_vec(to, to_data, i), beta, plane_vec(from, from_data, i), 1, rows,
-                          cols);
-}
-
 static void copy_forward(const struct node *n)
 {
-    copy_planes(n->out, n->out->data, 0, n->in[0], n->in[0]->data);
+    struct planes p = node_planes(n);
+    for (size_t i = 0; i < p.count; i++)
+        kernel_accumulate(plane_vec(n->out, &p, i), 0, plane_vec(n->in[0], &p, i), 1, p.rows,
+                          p.cols);
 }
 
 static void copy_backward(const struct node *n)
 {
-    copy_planes(n->in[0], n->in[0]->grad, n->beta[0], n->out, n->out->grad);
+    struct planes p = node_planes(n);
+    for (size_t i = 0; i < p.count; i++)
+        kernel_accumulate(plane_grad(n->in[0], &p, i), n->beta[0], plane_grad(n->out, &p, i), 1,
+                          p.rows, p.cols);
 }
 
 static struct tensor *copy_sample(struct graph *g)

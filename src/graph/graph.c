@@ -186,6 +186,15 @@ struct tensor *graph_param(struct graph *g, const char *name, struct shape shape
     return graph_param_flags(g, name, shape, init, shape.rank > 1 ? PARAM_DECAY : 0);
 }
 
+struct tensor *graph_constant(struct graph *g, struct shape shape, const real *values)
+{
+    struct tensor *t = tensor_add(g, "constant", TYPE_REAL, shape);
+    if (t == g->inert)
+        return t;
+    t->constant = graph_copy(g, values, tensor_count(t) * sizeof *values);
+    return g->error.status ? g->inert : t;
+}
+
 struct tensor *graph_record(struct graph *g, const struct op *op, const void *options,
                             struct tensor **in, int inputs)
 {
@@ -408,6 +417,15 @@ void graph_out_heads(struct graph *g, struct node *n, enum type type, struct sha
     int B = shape.dim[0], H = shape.dim[1], N = shape.dim[2], d = shape.dim[3];
     struct tensor *root = tensor_add(g, n->op->name, type, SHAPE(B, N, H * d));
     n->out = root == g->inert ? root : graph_split_heads(g, root, H);
+}
+
+void graph_out_like(struct graph *g, struct node *n, enum type type, const struct tensor *x)
+{
+    const int *dim = x->shape.dim;
+    if (x->shape.rank == 4 && dim[1] > 1 && dim[2] > 1 && x->stride[1] == dim[3])
+        graph_out_heads(g, n, type, x->shape);
+    else
+        graph_out(g, n, type, x->shape);
 }
 
 struct tensor *graph_reshape(struct graph *g, struct tensor *x, struct shape shape)

@@ -77,6 +77,9 @@ struct tensor *graph_param(struct graph *g, const char *name, struct shape shape
 struct tensor *graph_param_flags(struct graph *g, const char *name, struct shape shape,
                                  struct init init, unsigned flags);
 
+/* Numbers that never change and that nobody stores or trains; `values`, row-major, are copied. */
+struct tensor *graph_constant(struct graph *g, struct shape shape, const real *values);
+
 /* Leaf with a gradient, in the graph's storage type, for op samples and checks: a graph input that
  * whoever runs the graph fills. */
 struct tensor *graph_sample(struct graph *g, struct shape shape);
@@ -122,6 +125,10 @@ struct tensor *graph_merge_heads(struct graph *g, struct tensor *x);
 
 /* For infer: the output (B, H, N, d) in memory laid out as (B, N, H d). */
 void graph_out_heads(struct graph *g, struct node *n, enum type type, struct shape shape);
+
+/* For infer: an output of x's shape, in memory (B, N, H d) where x is (B, H, N, d) and its heads lie
+ * side by side, so that merging them stays a view; else contiguous. */
+void graph_out_like(struct graph *g, struct node *n, enum type type, const struct tensor *x);
 
 /* The same elements in another shape; x must be contiguous. */
 struct tensor *graph_reshape(struct graph *g, struct tensor *x, struct shape shape);

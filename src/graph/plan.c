@@ -260,7 +260,7 @@ enum status graph_plan(struct graph *g, struct error *err)
     g->block_bytes = g->value_bytes = 0;
     for (int i = 0; i < g->tensor_count; i++) {
         const struct tensor *t = g->tensors[i];
-        if (t->root != t || t->param)
+        if (t->root != t || t->param || t->constant)
             continue;
         if (t->input < 0 && p.values[i].start >= 0)
             wanted[count++] = &p.values[i];

@@ -169,8 +169,8 @@ static const void *slice_input(struct worker *w, const struct graph *g, const st
     return w->staging[i];
 }
 
-/* Address `elements` behind base. The engine writes through it only where it owns the memory: inputs
- * and parameter values are never an op's output. */
+/* Address `elements` behind base. The engine writes through it only where it owns the memory: inputs,
+ * constants and parameter values are never an op's output. */
 static void *shifted(const void *base, ptrdiff_t elements, enum type type)
 {
     return (void *)((uintptr_t)base + (uintptr_t)(elements * (ptrdiff_t)type_size(type)));
@@ -206,6 +206,8 @@ static void worker_bind(struct worker *w, const struct graph *g, const struct fe
             if (root->needs_grad && feed->seed)
                 grad = p->grads + (size_t)s->lane * p->trained + root->param->at;
         } else {
+            if (root->constant)
+                data = root->constant;
             if (root->input >= 0)
                 data = root == t ? slice_input(w, g, feed, s, root->input) : root->data;
             if (root->needs_grad)

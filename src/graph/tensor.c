@@ -65,6 +65,37 @@ struct vec tensor_grad(const struct tensor *t)
     return (struct vec){t->grad, t->type, row_stride(t)};
 }
 
+size_t tensor_matrices(const struct tensor *t)
+{
+    size_t count = 1;
+    for (int axis = 0; axis + 2 < t->shape.rank; axis++)
+        count *= (size_t)t->shape.dim[axis];
+    return count;
+}
+
+static struct vec matrix(const struct tensor *t, void *base, size_t i)
+{
+    int rank = t->shape.rank;
+    ptrdiff_t offset = 0;
+    for (int axis = rank - 3; axis >= 0; axis--) {
+        offset += (ptrdiff_t)(i % (size_t)t->shape.dim[axis]) * t->stride[axis];
+        i /= (size_t)t->shape.dim[axis];
+    }
+    if (base)
+        base = (char *)base + offset * (ptrdiff_t)type_size(t->type);
+    return (struct vec){base, t->type, rank > 1 ? t->stride[rank - 2] : tensor_cols(t)};
+}
+
+struct vec tensor_matrix(const struct tensor *t, size_t i)
+{
+    return matrix(t, t->data, i);
+}
+
+struct vec tensor_matrix_grad(const struct tensor *t, size_t i)
+{
+    return matrix(t, t->grad, i);
+}
+
 struct heads tensor_heads(const struct tensor *t)
 {
     return (struct heads){t->data, t->type, t->stride[0], t->stride[1], t->stride[2]};

@@ -36,6 +36,7 @@ struct tensor {
     int column, columns;   /* part of the root's last axis that it covers */
     struct param *param;   /* the parameter behind it, or NULL */
     int input;             /* number of the graph input, or -1 */
+    const real *constant;  /* values of a graph_constant, or NULL */
     bool needs_grad;
     bool keep;             /* value wanted after the step: an output */
     bool traced;           /* an output that fusion may do without */
@@ -57,6 +58,13 @@ bool tensor_is_contiguous(const struct tensor *t);
 /* The tensor, or its gradient (data NULL where none is needed), as rows for kernels. */
 struct vec tensor_vec(const struct tensor *t);
 struct vec tensor_grad(const struct tensor *t);
+
+/* The matrices that the last two axes form, one for each index of the axes before them, of any
+ * strides: how many there are, and the i-th, or its gradient. A tensor with fewer axes before them
+ * than another goes through its own again and again. */
+size_t tensor_matrices(const struct tensor *t);
+struct vec tensor_matrix(const struct tensor *t, size_t i);
+struct vec tensor_matrix_grad(const struct tensor *t, size_t i);
 
 /* The same for a tensor (B, H, N, d). */
 struct heads tensor_heads(const struct tensor *t);
