@@ -1,20 +1,24 @@
 /* add.c - sum of two tensors.    a, b, y: any shape
  *   y = a + b        da = dy, db = dy */
+#include "graph/planes.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
 static void add_forward(const struct node *n)
 {
-    kernel_add(tensor_vec(n->out), tensor_vec(n->in[0]), tensor_vec(n->in[1]), tensor_rows(n->out),
-               (size_t)tensor_cols(n->out));
+    struct planes p = node_planes(n);
+    for (size_t i = 0; i < p.count; i++)
+        kernel_add(plane_vec(n->out, &p, i), plane_vec(n->in[0], &p, i),
+                   plane_vec(n->in[1], &p, i), p.rows, p.cols);
 }
 
 static void add_backward(const struct node *n)
 {
-    for (int i = 0; i < 2; i++)
-        if (n->in[i]->grad)
-            kernel_accumulate(tensor_grad(n->in[i]), n->beta[i], tensor_grad(n->out), 1,
-                              tensor_rows(n->out), (size_t)tensor_cols(n->out));
+    struct planes p = node_planes(n);
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < p.count && n->in[k]->grad; i++)
+            kernel_accumulate(plane_grad(n->in[k], &p, i), n->beta[k], plane_grad(n->out, &p, i),
+                              1, p.rows, p.cols);
 }
 
 static struct tensor *add_sample(struct graph *g)
@@ -24,7 +28,7 @@ static struct tensor *add_sample(struct graph *g)
 
 const struct op add_op = {
     .name = "add", .infer = infer_same, .forward = add_forward, .backward = add_backward,
-    .takes = TYPE_REAL | TYPE_BF16 | TAKES_ROWS, .sample = add_sample,
+    .takes = TYPE_REAL | TYPE_BF16 | TAKES_HEADS, .sample = add_sample,
 };
 
 struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b)

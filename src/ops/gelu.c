@@ -1,18 +1,22 @@
 /* gelu.c - Gaussian error linear unit, exact form (arXiv:1606.08415).    x, y: any shape
  *   y = x Phi(x)        dx = dy (Phi(x) + x phi(x)), Phi and phi of the standard normal distribution */
+#include "graph/planes.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
 static void gelu_forward(const struct node *n)
 {
-    kernel_gelu(tensor_vec(n->out), tensor_vec(n->in[0]), tensor_rows(n->out),
-                (size_t)tensor_cols(n->out));
+    struct planes p = node_planes(n);
+    for (size_t i = 0; i < p.count; i++)
+        kernel_gelu(plane_vec(n->out, &p, i), plane_vec(n->in[0], &p, i), p.rows, p.cols);
 }
 
 static void gelu_backward(const struct node *n)
 {
-    kernel_gelu_grad(tensor_grad(n->in[0]), n->beta[0], tensor_vec(n->in[0]), tensor_grad(n->out),
-                     tensor_rows(n->out), (size_t)tensor_cols(n->out));
+    struct planes p = node_planes(n);
+    for (size_t i = 0; i < p.count; i++)
+        kernel_gelu_grad(plane_grad(n->in[0], &p, i), n->beta[0], plane_vec(n->in[0], &p, i),
+                         plane_grad(n->out, &p, i), p.rows, p.cols);
 }
 
 static struct tensor *gelu_sample(struct graph *g)
@@ -22,7 +26,7 @@ static struct tensor *gelu_sample(struct graph *g)
 
 const struct op gelu_op = {
     .name = "gelu", .infer = infer_unary, .forward = gelu_forward, .backward = gelu_backward,
-    .backward_reads = READS_IN(0), .takes = TYPE_REAL | TYPE_BF16 | TAKES_ROWS,
+    .backward_reads = READS_IN(0), .takes = TYPE_REAL | TYPE_BF16 | TAKES_HEADS,
     .sample = gelu_sample,
 };
 

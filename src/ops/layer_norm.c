@@ -28,8 +28,9 @@ static void layer_norm_infer(struct graph *g, struct node *n)
                    shape_text(c, &x->shape));
         return;
     }
-    infer_param(g, n, 1);
-    infer_param(g, n, 2);
+    for (int i = WEIGHT; i <= BIAS; i++)
+        if (!n->in[i]->root->constant)
+            infer_param(g, n, i);
     infer_unary(g, n);
     graph_saved(g, n, MEAN, TYPE_REAL, tensor_rows(x));
     graph_saved(g, n, RSTD, TYPE_REAL, tensor_rows(x));

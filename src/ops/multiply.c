@@ -1,20 +1,25 @@
 /* multiply.c - product of two tensors, element by element.    a, b, y: any shape
  *   y = a b        da = b dy, db = a dy */
+#include "graph/planes.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
 static void multiply_forward(const struct node *n)
 {
-    kernel_multiply(tensor_vec(n->out), 0, tensor_vec(n->in[0]), tensor_vec(n->in[1]),
-                    tensor_rows(n->out), (size_t)tensor_cols(n->out));
+    struct planes p = node_planes(n);
+    for (size_t i = 0; i < p.count; i++)
+        kernel_multiply(plane_vec(n->out, &p, i), 0, plane_vec(n->in[0], &p, i),
+                        plane_vec(n->in[1], &p, i), p.rows, p.cols);
 }
 
 static void multiply_backward(const struct node *n)
 {
-    for (int i = 0; i < 2; i++)
-        if (n->in[i]->grad)
-            kernel_multiply(tensor_grad(n->in[i]), n->beta[i], tensor_vec(n->in[1 - i]),
-                            tensor_grad(n->out), tensor_rows(n->out), (size_t)tensor_cols(n->out));
+    struct planes p = node_planes(n);
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < p.count && n->in[k]->grad; i++)
+            kernel_multiply(plane_grad(n->in[k], &p, i), n->beta[k],
+                            plane_vec(n->in[1 - k], &p, i), plane_grad(n->out, &p, i), p.rows,
+                            p.cols);
 }
 
 static struct tensor *multiply_sample(struct graph *g)
@@ -25,7 +30,7 @@ static struct tensor *multiply_sample(struct graph *g)
 const struct op multiply_op = {
     .name = "multiply", .infer = infer_same, .forward = multiply_forward,
     .backward = multiply_backward, .backward_reads = READS_IN(0) | READS_IN(1),
-    .takes = TYPE_REAL | TYPE_BF16 | TAKES_ROWS, .sample = multiply_sample,
+    .takes = TYPE_REAL | TYPE_BF16 | TAKES_HEADS, .sample = multiply_sample,
 };
 
 struct tensor *op_multiply(struct graph *g, struct tensor *a, struct tensor *b)

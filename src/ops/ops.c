@@ -14,7 +14,7 @@ const struct op *op_at(int i)
 
 void infer_unary(struct graph *g, struct node *n)
 {
-    graph_out(g, n, n->in[0]->type, n->in[0]->shape);
+    graph_out_like(g, n, n->in[0]->type, n->in[0]);
 }
 
 void infer_param(struct graph *g, struct node *n, int i)

@@ -20,6 +20,29 @@ struct tensor *op_add(struct graph *g, struct tensor *a, struct tensor *b);
 /* a * b, element by element, the same shape. */
 struct tensor *op_multiply(struct graph *g, struct tensor *a, struct tensor *b);
 
+/* p x and x + p, element by element, where p is repeated over x: one number, or aligned with the
+ * last axes of x, and the same for each index of an axis that it lacks or that is 1 long in it.
+ * x: (.., N, d)  p: (1), (d), (N, d), (H, N, d), (H, 1, d), (B, H, 1, d), ..: a parameter, a
+ * constant, rows of the samples; cast to real. Returns the type of x, heads side by side where those
+ * of x are. The sum leaves the tokens before `first` as they are: p meets N - first tokens. */
+struct tensor *op_multiply_broadcast(struct graph *g, struct tensor *x, struct tensor *p);
+struct tensor *op_add_broadcast(struct graph *g, struct tensor *x, struct tensor *p, int first);
+
+enum { CONCAT_MOST = 4 };
+
+/* Columns of 1 to CONCAT_MOST tensors side by side, each times its factor (NULL: 1).
+ * x[0]: (.., N, d_0), the others (.., N, d_k), or repeated over the axes before the last as p above
+ * is: constants, a learned number for all tokens. Returns (.., N, sum of d_k), real, contiguous. */
+struct tensor *op_concat_cols(struct graph *g, struct tensor *x[], int count,
+                              const double *factor);
+
+/* Products of the last axis with itself, for each of `groups` equal parts of it, of at most OUTER_MOST
+ * columns.  x: (.., D), d = D / groups. Returns (.., groups d^2): x_i x_j; _symmetric:
+ * (.., groups d (d + 1) / 2): x_i^2, then sqrt 2 x_i x_j for i < j. In both bases the scalar product
+ * of two rows is the sum over the parts of (q . k)^2. Real, contiguous. */
+struct tensor *op_outer(struct graph *g, struct tensor *x, int groups);
+struct tensor *op_outer_symmetric(struct graph *g, struct tensor *x, int groups);
+
 /* factor x */
 struct tensor *op_scale(struct graph *g, struct tensor *x, double factor);
 
@@ -59,10 +82,16 @@ struct tensor *op_linear_real(struct graph *g, struct tensor *x, struct tensor *
 
 /* Matrix products of the last two axes, for each of the outer ones.
  * a: (.., m, k)  b: (.., k, n), with _tn a: (.., k, m), with _nt b: (.., n, k). Returns (.., m, n). The
- * outer axes agree, or one operand has none and serves them all. */
+ * outer axes agree from the last one on; an operand that has fewer of them serves all indices of
+ * the others: (H, k, n) is a matrix for each head of every sample. */
 struct tensor *op_matmul(struct graph *g, struct tensor *a, struct tensor *b);
 struct tensor *op_matmul_tn(struct graph *g, struct tensor *a, struct tensor *b);
 struct tensor *op_matmul_nt(struct graph *g, struct tensor *a, struct tensor *b);
+
+/* The same with a real result whatever is multiplied: states, scores. */
+struct tensor *op_matmul_real(struct graph *g, struct tensor *a, struct tensor *b);
+struct tensor *op_matmul_tn_real(struct graph *g, struct tensor *a, struct tensor *b);
+struct tensor *op_matmul_nt_real(struct graph *g, struct tensor *a, struct tensor *b);
 
 /* Which tokens may see each other: id[w * tokens + t] is the region of token t in window w, of `windows`
  * in an image; sample b of an input is window b mod windows. */
@@ -70,6 +99,21 @@ struct token_regions {
     int windows, tokens;
     const unsigned char *id;
 };
+
+/* Softmax over the tokens, column by column.  x: (B, .., N, d). Returns real numbers, contiguous.
+ * With regions (tokens = N and B a multiple of windows, ERR_SHAPE; copied; NULL: none) those of each
+ * region are a sequence of their own. */
+struct tensor *op_token_softmax(struct graph *g, struct tensor *x,
+                                const struct token_regions *regions);
+
+/* The mean over the tokens.  x: (B, .., N, d). Returns (B, .., 1, d), with regions, for each token
+ * that of its region, (B, .., N, d): real numbers, contiguous. */
+struct tensor *op_token_mean(struct graph *g, struct tensor *x,
+                             const struct token_regions *regions);
+
+/* x minus that mean.  x: (B, .., N, d). Returns real numbers, contiguous. */
+struct tensor *op_token_centre(struct graph *g, struct tensor *x,
+                               const struct token_regions *regions);
 
 /* Mixes tokens: y[b, t, c] = sum over j of W[t, j] x[b, j, c] + bias[t].  W: (N, N), or (H, N, N) with
  * a matrix for each of H equal parts of the columns  x: (B, N, D)  bias: (N) or NULL.
@@ -89,15 +133,37 @@ struct tensor *op_token_mix_regions(struct graph *g, struct tensor *x, struct te
  * for all samples. Liu et al., arXiv:2103.14030, eq. 4. */
 struct tensor *op_relative_bias(struct graph *g, struct tensor *table, const int window[2]);
 
-/* Layer normalisation over the last axis.  x: (.., D)  weight, bias: (D). arXiv:1607.06450 */
+/* Layer normalisation over the last axis.  x: (.., D)  weight, bias: (D), parameters or constants.
+ * arXiv:1607.06450 */
 struct tensor *op_layer_norm(struct graph *g, struct tensor *x, struct tensor *weight,
                              struct tensor *bias, double eps);
 
 /* x / 2 (1 + erf(x / sqrt 2)), arXiv:1606.08415 */
 struct tensor *op_gelu(struct graph *g, struct tensor *x);
 
-/* Softmax over the last axis. */
+/* f(x), element by element: MAP_RELU, MAP_ELU1 (x + 1, or e^x below 0), MAP_SQUARE, MAP_SIGMOID,
+ * MAP_SILU, MAP_EXP, MAP_SOFTPLUS, .. of kernels/maps.def. Returns real numbers, contiguous, whatever
+ * x is. The slope of relu at 0 is 0. MAP_EXP is infinite from 89 on in float. */
+struct tensor *op_map(struct graph *g, struct tensor *x, enum map f);
+
+/* The same in the graph's storage type: activations between layers. */
+struct tensor *op_map_stored(struct graph *g, struct tensor *x, enum map f);
+
+/* x in real numbers, contiguous: x itself where it is so already. */
+struct tensor *op_real(struct graph *g, struct tensor *x);
+
+/* x in the graph's storage type, heads side by side where those of x are: x itself where it is in
+ * that type already. */
+struct tensor *op_stored(struct graph *g, struct tensor *x);
+
+/* x / max(|x|, eps) with the Euclidean norm |x| of each of `groups` equal parts of the last axis; 0
+ * where a part is 0. The norm is a constant to the gradient where it is not above eps, and a part
+ * that is 0 has gradient 0.  x: (.., D), groups divides D. Returns real numbers, contiguous. */
+struct tensor *op_normalize(struct graph *g, struct tensor *x, int groups, double eps);
+
+/* Softmax over the last axis; with _real the result is real whatever x is. */
 struct tensor *op_softmax(struct graph *g, struct tensor *x);
+struct tensor *op_softmax_real(struct graph *g, struct tensor *x);
 
 /* Zeroes elements with probability p and divides the others by 1 - p. The mask is a function of (seed,
  * "dropout:SCOPE", step, sample, element), where each of the parts that an image has in the first axis
@@ -168,7 +234,7 @@ struct tensor *op_cross_entropy(struct graph *g, struct tensor *logits, struct t
 
 /* --- shared by the ops -------------------------------------------------------------------------- */
 
-/* Output like the first input. */
+/* Output like the first input, heads side by side where those are. */
 void infer_unary(struct graph *g, struct node *n);
 
 /* Fails unless input i is a parameter (or absent): its gradient is real, and always added to. */

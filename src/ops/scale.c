@@ -1,19 +1,23 @@
 /* scale.c - a constant times a tensor.    x, y: any shape
  *   y = factor x        dx = factor dy */
+#include "graph/planes.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
 static void scale_forward(const struct node *n)
 {
-    kernel_accumulate(tensor_vec(n->out), 0, tensor_vec(n->in[0]), *(const double *)n->options,
-                      tensor_rows(n->out), (size_t)tensor_cols(n->out));
+    struct planes p = node_planes(n);
+    for (size_t i = 0; i < p.count; i++)
+        kernel_accumulate(plane_vec(n->out, &p, i), 0, plane_vec(n->in[0], &p, i),
+                          *(const double *)n->options, p.rows, p.cols);
 }
 
 static void scale_backward(const struct node *n)
 {
-    kernel_accumulate(tensor_grad(n->in[0]), n->beta[0], tensor_grad(n->out),
-                      *(const double *)n->options, tensor_rows(n->out),
-                      (size_t)tensor_cols(n->out));
+    struct planes p = node_planes(n);
+    for (size_t i = 0; i < p.count; i++)
+        kernel_accumulate(plane_grad(n->in[0], &p, i), n->beta[0], plane_grad(n->out, &p, i),
+                          *(const double *)n->options, p.rows, p.cols);
 }
 
 static struct tensor *scale_sample(struct graph *g)
@@ -23,7 +27,7 @@ static struct tensor *scale_sample(struct graph *g)
 
 const struct op scale_op = {
     .name = "scale", .infer = infer_unary, .forward = scale_forward, .backward = scale_backward,
-    .takes = TYPE_REAL | TYPE_BF16 | TAKES_ROWS, .sample = scale_sample,
+    .takes = TYPE_REAL | TYPE_BF16 | TAKES_HEADS, .sample = scale_sample,
 };
 
 struct tensor *op_scale(struct graph *g, struct tensor *x, double factor)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
-#include "ops/ops.h"
+#include "ops/regions.h"
 
 /* Windows with one region are pattern 0; others share a pattern where they are divided alike. */
 struct patterns {
@@ -111,25 +111,12 @@ const struct op token_mix_op = {
     .sample = token_mix_sample,
 };
 
-/* Numbers the regions of a window in the order of their first tokens. Returns how many there are. */
-static int number_regions(unsigned char *number, const unsigned char *id, int tokens)
-{
-    int count = 0;
-    for (int t = 0; t < tokens; t++) {
-        int first = 0;
-        while (id[first] != id[t])
-            first++;
-        number[t] = first < t ? number[first] : (unsigned char)count++;
-    }
-    return count;
-}
-
 static void find_patterns(struct patterns *o, const struct token_regions *r)
 {
     size_t tokens = (size_t)r->tokens;
     for (int w = 0; w < r->windows; w++) {
         unsigned char *number = o->region + (size_t)o->count * tokens;
-        int regions = number_regions(number, r->id + (size_t)w * tokens, r->tokens);
+        int regions = region_numbers(number, r->id + (size_t)w * tokens, r->tokens);
         int like = 0;
         while (memcmp(o->region + (size_t)like * tokens, number, tokens) != 0)
             like++;

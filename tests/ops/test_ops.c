@@ -182,7 +182,7 @@ static void wrong_matmul_nt(struct graph *g)
     op_matmul_nt(g, input(g, SHAPE(2, 3, 4)), input(g, SHAPE(4, 5)));
 }
 
-static void wrong_outer(struct graph *g)
+static void wrong_outer_axes(struct graph *g)
 {
     op_matmul(g, input(g, SHAPE(2, 3, 4)), input(g, SHAPE(3, 4, 5)));
 }
@@ -297,6 +297,71 @@ static void wrong_regions(struct graph *g)
     op_token_mix_regions(g, input(g, SHAPE(2, 3, 4)), param(g, "w", SHAPE(3, 3)), NULL, &regions);
 }
 
+static void wrong_broadcast_factor(struct graph *g)
+{
+    op_multiply_broadcast(g, input(g, SHAPE(2, 2, 3, 4)), param(g, "p", SHAPE(3, 1, 4)));
+}
+
+static void wrong_broadcast_column(struct graph *g)
+{
+    op_multiply_broadcast(g, input(g, SHAPE(2, 3, 4)), param(g, "p", SHAPE(3, 1)));
+}
+
+static void wrong_broadcast_term(struct graph *g)
+{
+    op_add_broadcast(g, input(g, SHAPE(2, 3, 4)), param(g, "p", SHAPE(3, 4)), 1);
+}
+
+static void wrong_broadcast_first(struct graph *g)
+{
+    op_add_broadcast(g, input(g, SHAPE(2, 3, 4)), param(g, "p", SHAPE(4)), 3);
+}
+
+static void wrong_concat_cols(struct graph *g)
+{
+    struct tensor *x = input(g, SHAPE(2, 3, 4));
+    op_concat_cols(g, (struct tensor *[]){x, input(g, SHAPE(2, 2, 4))}, 2, NULL);
+}
+
+static void wrong_concat_count(struct graph *g)
+{
+    struct tensor *x = input(g, SHAPE(2, 3, 4));
+    op_concat_cols(g, (struct tensor *[]){x, x, x, x, x}, 5, NULL);
+}
+
+static void wrong_normalize(struct graph *g)
+{
+    op_normalize(g, input(g, SHAPE(2, 3, 4)), 3, 0);
+}
+
+static void wrong_outer_parts(struct graph *g)
+{
+    op_outer(g, input(g, SHAPE(2, 3, 4)), 3);
+}
+
+static void wrong_outer_width(struct graph *g)
+{
+    op_outer_symmetric(g, input(g, SHAPE(2, 3, 2000)), 2);
+}
+
+static void wrong_token_softmax(struct graph *g)
+{
+    static const unsigned char region[8] = {0};
+    const struct token_regions regions = {.windows = 2, .tokens = 4, .id = region};
+    op_token_softmax(g, input(g, SHAPE(2, 3, 4)), &regions);
+}
+
+static void wrong_token_mean(struct graph *g)
+{
+    op_token_mean(g, input(g, SHAPE(4)), NULL);
+}
+
+static void wrong_token_windows(struct graph *g)
+{
+    const struct token_regions regions = {.windows = 0, .tokens = 3, .id = NULL};
+    op_token_centre(g, input(g, SHAPE(2, 3, 4)), &regions);
+}
+
 static void wrong_dropout(struct graph *g)
 {
     op_dropout(g, input(g, SHAPE(4)), 0.5);
@@ -325,7 +390,7 @@ static const struct wrong {
     {"matmul", "(2, 3, 4)", wrong_matmul},
     {"matmul_tn", "(2, 4, 5)", wrong_matmul_tn},
     {"matmul_nt", "(4, 5)", wrong_matmul_nt},
-    {"matmul", "(3, 4, 5)", wrong_outer},
+    {"matmul", "(3, 4, 5)", wrong_outer_axes},
     {"matmul", "(4)", wrong_rank},
     {"merge", "(2, 3, 4)", wrong_merge_heads},
     {"patchify", "(2, 1, 10, 12)", wrong_patchify},
@@ -346,6 +411,18 @@ static const struct wrong {
     {"token_mix", "(4, 4)", wrong_token_mix},
     {"token_mix", "(3, 3, 3)", wrong_token_heads},
     {"token_mix", "3 windows of 3 tokens for (2, 3, 4)", wrong_regions},
+    {"multiply_broadcast", "(3, 1, 4)", wrong_broadcast_factor},
+    {"multiply_broadcast", "(3, 1)", wrong_broadcast_column},
+    {"add_broadcast", "(3, 4)", wrong_broadcast_term},
+    {"add_broadcast", "token 3", wrong_broadcast_first},
+    {"concat_cols", "(2, 2, 4)", wrong_concat_cols},
+    {"concat_cols", "5 tensors", wrong_concat_count},
+    {"normalize", "3 equal parts", wrong_normalize},
+    {"outer", "3 parts", wrong_outer_parts},
+    {"outer", "(2, 3, 2000)", wrong_outer_width},
+    {"token_softmax", "2 windows of 4 tokens", wrong_token_softmax},
+    {"token_mean", "(4)", wrong_token_mean},
+    {"token_mean", "0 windows of 3 tokens", wrong_token_windows},
     {"dropout", "(4)", wrong_dropout},
     {"drop_path", "(4)", wrong_drop_path},
 };
