@@ -177,7 +177,7 @@ layers:
 
 bench-peers:
 	@$(MAKE) BUILD=release all
-	@scripts/bench-peers
+	@scripts/bench-peers $(ARGS)
 
 # --- the rest -----------------------------------------------------------------------------------
 
@@ -203,7 +203,8 @@ help:
 	@echo 'make test-levels      tests of numbers on the kernels of every lower level (ATTNBENCH_ISA)'
 	@echo 'make tests            builds the test programs of one BUILD, build/BUILD/tests/ROOM_NAME'
 	@echo 'make layers           checks who includes whom'
-	@echo 'make bench-peers      attnbench and PyTorch side by side, into docs/performance.md'
+	@echo 'make bench-peers [ARGS=--quick]   attnbench and PyTorch side by side, into'
+	@echo '                      docs/performance.md; ARGS go to scripts/bench-peers'
 	@echo 'make install [PREFIX=/usr/local] [DESTDIR=]'
 	@echo 'make compile_commands.json   for editors and clang tools'
 	@echo 'make clean            removes all that make has made'

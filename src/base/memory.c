@@ -31,13 +31,13 @@ double memory_limit_bytes(void)
     return machine;
 }
 
-double memory_room_bytes(void)
+double memory_room_bytes(double reserved)
 {
     struct rlimit space;
     double limit = memory_limit_bytes();
     double room = limit > 0 ? limit - (double)timer_rss_bytes() : HUGE_VAL;
     if (getrlimit(RLIMIT_AS, &space) || space.rlim_cur == RLIM_INFINITY)
         return room;
-    double mapped = (double)space.rlim_cur - (double)timer_mapped_bytes();
-    return mapped < room ? mapped : room;
+    double free = (double)space.rlim_cur - (double)timer_mapped_bytes() - reserved;
+    return free < room ? free : room;
 }

@@ -7,9 +7,9 @@
 double memory_limit_bytes(void);
 
 /* Bytes by which the process may still grow: that limit less what is resident, or the limit of its
- * address space (ulimit -v) less what it has mapped where that is less. HUGE_VAL where nothing is
- * known. */
-double memory_room_bytes(void);
+ * address space (ulimit -v) less what it has mapped and `reserved` where that is less. reserved:
+ * bytes that it will map beside, of which it touches few. HUGE_VAL where nothing is known. */
+double memory_room_bytes(double reserved);
 
 /* Bytes by the limits of the groups that `membership` (the text of /proc/self/cgroup) names and of
  * those above them, whose files lie below `root`; 0 where none is set. */

@@ -69,12 +69,19 @@ const char *progress_line(char text[PROGRESS_LINE_SIZE], const struct train_prog
     return text;
 }
 
-/* Said when training has begun: what is wrong with data or output is then the only message. */
+/* Said when training begins: what is wrong with data or output is then the only message. */
 static void say_start(struct progress *p)
 {
     if (p->start)
         start_say(p->start);
     p->start = NULL;
+}
+
+void progress_begin(void *context)
+{
+    struct progress *p = context;
+    if (!p->quiet)
+        say_start(p);
 }
 
 void progress_show(void *context, const struct train_progress *now)

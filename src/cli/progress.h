@@ -11,10 +11,11 @@ struct progress {
     bool terminal;     /* lines are redrawn */
     bool open;         /* a line without newline stands on the terminal */
     double drawn;      /* when it was last drawn, in seconds */
-    const struct start *start; /* said before the first other line, then NULL */
+    const struct start *start; /* said when a run begins or goes on, then NULL */
 };
 
 /* Callbacks for struct train_options; context is the struct progress. */
+void progress_begin(void *context);
 void progress_show(void *context, const struct train_progress *p);
 void progress_say(void *context, const char *line);
 

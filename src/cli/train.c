@@ -113,7 +113,8 @@ static enum status run(const struct arguments *a, struct error *err)
     struct train_result result;
     struct train_options options = {
         .output = x.output, .resume = resume, .threads = threads, .command_line = line,
-        .progress = progress_show, .say = progress_say, .context = &progress,
+        .begin = progress_begin, .progress = progress_show, .say = progress_say,
+        .context = &progress,
         .stop = interrupt_watch(stop_notice(&progress)),
     };
     status = train_run(&x, &options, &result, err);

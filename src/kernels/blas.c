@@ -48,6 +48,12 @@ void kernels_blas_fix(char **argv)
     (void)argv;
 }
 
+double kernels_blas_mapped_bytes(int threads)
+{
+    (void)threads;
+    return 0;
+}
+
 #else
 
 #include <cblas.h>
@@ -140,6 +146,12 @@ void blas_init(void)
 bool blas_is_behind(void)
 {
     return behind;
+}
+
+double kernels_blas_mapped_bytes(int threads)
+{
+    enum { BUFFER = 128 << 20 };
+    return is_openblas() ? (double)threads * BUFFER : 0;
 }
 
 bool blas_gemm(struct vec c, int beta, double alpha, enum trans ta, struct vec a, enum trans tb,

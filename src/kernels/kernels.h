@@ -236,6 +236,10 @@ const char *kernels_blas(void);
 /* A sentence on what is wrong with the BLAS on this machine and what it costs, or NULL. */
 const char *kernels_blas_note(void);
 
+/* Address space, in bytes, that products on `threads` threads map and hardly touch: OpenBLAS takes a
+ * buffer for each thread that calls it, and without the room for one waits for it for ever. */
+double kernels_blas_mapped_bytes(int threads);
+
 /* OpenBLAS reads OPENBLAS_CORETYPE when it is loaded, and older versions take their slowest kernel
  * on CPUs they do not know. Where that happened, and the user did not set the variable, sets it and
  * runs the program again, once, with the same arguments. Returns where nothing was to be done.

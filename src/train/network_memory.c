@@ -2,6 +2,9 @@
 #include "base/memory.h"
 #include "train/network.h"
 
+/* Address space of a thread that is hardly touched: its stack, and what malloc keeps for it. */
+enum { THREAD_MAPPED = (8 + 64) << 20 };
+
 /* Elements of all parameters and buffers, and of the trained ones. */
 static void count_params(const struct network *n, double *total, double *trained)
 {
@@ -89,18 +92,19 @@ static int largest_batch(const struct network *n, double room)
 enum status network_check_memory(const struct network *n, struct error *err)
 {
     const struct config *config = n->experiment->config;
-    double room = memory_room_bytes(), bytes = network_bytes(n);
+    double reserved = kernels_blas_mapped_bytes(n->threads) + (double)n->threads * THREAD_MAPPED;
+    double room = memory_room_bytes(reserved), bytes = network_bytes(n);
     if (bytes <= room)
         return OK;
     room = room > 0 ? room : 0;
     int batch = largest_batch(n, room);
     if (batch)
         return config_error(config, err, "train.batch_size",
-                            "batches of %d need %.1f GB of memory, there are %.1f GB (the largest "
+                            "batches of %d need %.2f GB of memory, there are %.2f GB (the largest "
                             "batch that fits is %d)",
                             n->batch, bytes / 1e9, room / 1e9, batch);
     return config_error(config, err, "model",
-                        "needs %.1f GB of memory, there are %.1f GB, too few even for a batch of 1 "
+                        "needs %.2f GB of memory, there are %.2f GB, too few even for a batch of 1 "
                         "(use a smaller model, smaller images or fewer threads)",
                         bytes / 1e9, room / 1e9);
 }

@@ -134,8 +134,11 @@ static enum status prepare(struct trainer *t, enum run_kind *kind, struct error 
         status = open_data(t, err);
     if (!status)
         status = open_loaders(t, err);
-    if (!status)
-        status = network_allocate(t->network, err);
+    if (status)
+        return status;
+    if (t->options->begin)
+        t->options->begin(t->options->context);
+    status = network_allocate(t->network, err);
     if (status)
         return status;
     t->network->stop = t->options->stop;

@@ -23,6 +23,7 @@ struct train_options {
     bool resume;
     int threads;
     const char *command_line; /* for the start event */
+    void (*begin)(void *context); /* config, data and output are in order; memory is not taken yet */
     void (*progress)(void *context, const struct train_progress *p);
     void (*say)(void *context,
                 const char *line); /* notes worth a line: resumed, one of 5 batches */

@@ -278,3 +278,26 @@ TEST(network_check_memory__keeps_to_the_limit_of_the_address_space)
     network_destroy(n);
     experiment_free(&x);
 }
+
+/* OpenBLAS waits for ever for a buffer that it cannot map. */
+TEST(network_check_memory__leaves_address_space_to_the_library_of_products_and_to_threads)
+{
+    struct experiment x;
+    struct error err;
+    struct network *n = NULL;
+    struct rlimit before, low;
+    rig_load(&x, NULL);
+    CHECK_OK(network_plan(&n, &x, NETWORK_TRAIN, 8, 1, &err), err);
+    CHECK_INT(getrlimit(RLIMIT_AS, &before), 0);
+    const double beside[] = {32 << 20, 1 << 30};
+    for (int i = 0; i < 2; i++) {
+        low = before;
+        low.rlim_cur = (rlim_t)((double)timer_mapped_bytes() + network_bytes(n) + beside[i]);
+        CHECK_INT(setrlimit(RLIMIT_AS, &low), 0);
+        enum status status = network_check_memory(n, &err);
+        CHECK_INT(setrlimit(RLIMIT_AS, &before), 0);
+        CHECK_INT(status, i ? OK : ERR_INPUT);
+    }
+    network_destroy(n);
+    experiment_free(&x);
+}
