@@ -120,48 +120,6 @@ static void scale_cols(struct vec y, int beta, struct vec x, const real *gamma, 
     }
 }
 
-static void gelu(struct vec y, struct vec x, size_t rows, size_t cols)
-{
-    join_rows(is_dense(y, cols) && is_dense(x, cols), &rows, &cols);
-    for (size_t r = 0; r < rows; r++) {
-        for (size_t c = 0; c < cols; c += CHUNK) {
-            real xs[CHUNK], ys[CHUNK];
-            size_t n = chunk_size(c, cols);
-            const real *from = chunk_load(xs, x, r, c, n);
-            real *to = chunk_open(ys, y, 0, r, c, n);
-            for (size_t i = 0; i < n; i += LANE) {
-                lane at = lane_get(from + i, n - i), cdf, density;
-                lane_normal(at, &cdf, &density);
-                lane_put(to + i, at * cdf, n - i);
-            }
-            chunk_close(to, y, r, c, n);
-        }
-    }
-}
-
-static void gelu_grad(struct vec dx, int beta, struct vec x, struct vec dy, size_t rows,
-                      size_t cols)
-{
-    join_rows(is_dense(dx, cols) && is_dense(x, cols) && is_dense(dy, cols), &rows, &cols);
-    for (size_t r = 0; r < rows; r++) {
-        for (size_t c = 0; c < cols; c += CHUNK) {
-            real xs[CHUNK], dys[CHUNK], dxs[CHUNK];
-            size_t n = chunk_size(c, cols);
-            const real *at = chunk_load(xs, x, r, c, n), *from = chunk_load(dys, dy, r, c, n);
-            real *to = chunk_open(dxs, dx, beta, r, c, n);
-            for (size_t i = 0; i < n; i += LANE) {
-                lane x_i = lane_get(at + i, n - i), cdf, density;
-                lane_normal(x_i, &cdf, &density);
-                lane grad = lane_get(from + i, n - i) * (cdf + x_i * density);
-                if (beta)
-                    grad += lane_get(to + i, n - i);
-                lane_put(to + i, grad, n - i);
-            }
-            chunk_close(to, dx, r, c, n);
-        }
-    }
-}
-
 static void dropout(struct vec y, int beta, struct vec x, size_t rows, size_t cols, size_t period,
                     double p, uint64_t stream, uint64_t step, uint64_t sample)
 {
@@ -194,7 +152,5 @@ const struct kernels_elementwise KERNELS_NAME(elementwise) = {
     .add_rows = add_rows,
     .scale_rows = scale_rows,
     .scale_cols = scale_cols,
-    .gelu = gelu,
-    .gelu_grad = gelu_grad,
     .dropout = dropout,
 };

@@ -1,4 +1,4 @@
-/* isa_map.c - the functions of maps.def, element by element. */
+/* isa_map.c - the functions of maps.def and GELU, element by element. */
 #include "kernels/isa.h"
 
 /* exp(min(x, 0)), whose largest value is 1. */
@@ -74,6 +74,33 @@ ALWAYS_INLINE void map_grad(struct vec dx, int beta, struct vec x, struct vec dy
         }
     }
 }
+
+ALWAYS_INLINE lane gelu_at(lane x)
+{
+    lane cdf, density;
+    lane_normal(x, &cdf, &density);
+    return x * cdf;
+}
+
+ALWAYS_INLINE lane gelu_slope_at(lane x)
+{
+    lane cdf, density;
+    lane_normal(x, &cdf, &density);
+    return cdf + x * density;
+}
+
+static void gelu(struct vec y, struct vec x, size_t rows, size_t cols)
+{
+    map_value(y, x, rows, cols, gelu_at);
+}
+
+static void gelu_grad(struct vec dx, int beta, struct vec x, struct vec dy, size_t rows,
+                      size_t cols)
+{
+    map_grad(dx, beta, x, dy, rows, cols, gelu_slope_at);
+}
+
+const struct kernels_map KERNELS_NAME(gelu) = {.map = gelu, .map_grad = gelu_grad};
 
 #define MAP(NAME, name, value, slope)                                                              \
     static lane name##_at(lane x)                                                                  \

@@ -8,6 +8,7 @@ struct kernels_level {
     const char *name;
     const struct kernels_elementwise *elementwise;
     const struct kernels_map *map; /* (MAP_COUNT) */
+    const struct kernels_map *gelu;
     const struct kernels_columns *columns;
     const struct kernels_softmax *softmax;
     const struct kernels_norm *norm;

@@ -18,9 +18,6 @@ struct kernels_elementwise {
                        size_t cols, size_t period);
     void (*scale_cols)(struct vec y, int beta, struct vec x, const real *gamma, size_t rows,
                        size_t cols);
-    void (*gelu)(struct vec y, struct vec x, size_t rows, size_t cols);
-    void (*gelu_grad)(struct vec dx, int beta, struct vec x, struct vec dy, size_t rows,
-                      size_t cols);
     void (*dropout)(struct vec y, int beta, struct vec x, size_t rows, size_t cols, size_t period,
                     double p, uint64_t stream, uint64_t step, uint64_t sample);
 };
@@ -92,7 +89,7 @@ struct kernels_epilogue {
 
 #define KERNELS_TABLES_OF(isa)                                                                     \
     extern const struct kernels_elementwise elementwise_##isa;                                     \
-    extern const struct kernels_map map_##isa[MAP_COUNT];                                          \
+    extern const struct kernels_map map_##isa[MAP_COUNT], gelu_##isa;                              \
     extern const struct kernels_columns columns_##isa;                                             \
     extern const struct kernels_softmax softmax_##isa;                                             \
     extern const struct kernels_norm norm_##isa;                                                   \

@@ -9,7 +9,7 @@ struct call {
     int parts;
     struct vec y, x, dy;
     const struct row_order *order; /* of y; NULL: none */
-    enum map map;
+    const struct kernels_map *map;
     int beta;
     double scale; /* or eps */
     real *mean, *rstd;
@@ -42,48 +42,29 @@ void kernel_accumulate(struct vec y, int beta, struct vec x, double scale, size_
     share(accumulate, &o);
 }
 
-static void gelu(const void *job, int part, int member)
-{
-    (void)member;
-    const struct call *o = job;
-    struct team_rows r = team_rows_of(o->rows, o->parts, part);
-    kernels_level()->elementwise->gelu(from(o->y, r), from(o->x, r), r.count, o->cols);
-}
-
-void kernel_gelu(struct vec y, struct vec x, size_t rows, size_t cols)
-{
-    struct call o = {.y = y, .x = x, .rows = rows, .cols = cols};
-    share(gelu, &o);
-}
-
-static void gelu_grad(const void *job, int part, int member)
-{
-    (void)member;
-    const struct call *o = job;
-    struct team_rows r = team_rows_of(o->rows, o->parts, part);
-    kernels_level()->elementwise->gelu_grad(from(o->y, r), o->beta, from(o->x, r), from(o->dy, r),
-                                            r.count, o->cols);
-}
-
-void kernel_gelu_grad(struct vec dx, int beta, struct vec x, struct vec dy, size_t rows,
-                      size_t cols)
-{
-    struct call o = {.y = dx, .beta = beta, .x = x, .dy = dy, .rows = rows, .cols = cols};
-    share(gelu_grad, &o);
-}
-
 static void map(const void *job, int part, int member)
 {
     (void)member;
     const struct call *o = job;
     struct team_rows r = team_rows_of(o->rows, o->parts, part);
-    kernels_level()->map[o->map].map(from(o->y, r), from(o->x, r), r.count, o->cols);
+    o->map->map(from(o->y, r), from(o->x, r), r.count, o->cols);
+}
+
+static void share_map(struct vec y, const struct kernels_map *f, struct vec x, size_t rows,
+                      size_t cols)
+{
+    struct call o = {.y = y, .map = f, .x = x, .rows = rows, .cols = cols};
+    share(map, &o);
 }
 
 void kernel_map(struct vec y, enum map f, struct vec x, size_t rows, size_t cols)
 {
-    struct call o = {.y = y, .map = f, .x = x, .rows = rows, .cols = cols};
-    share(map, &o);
+    share_map(y, &kernels_level()->map[f], x, rows, cols);
+}
+
+void kernel_gelu(struct vec y, struct vec x, size_t rows, size_t cols)
+{
+    share_map(y, kernels_level()->gelu, x, rows, cols);
 }
 
 static void map_grad(const void *job, int part, int member)
@@ -91,17 +72,28 @@ static void map_grad(const void *job, int part, int member)
     (void)member;
     const struct call *o = job;
     struct team_rows r = team_rows_of(o->rows, o->parts, part);
-    kernels_level()->map[o->map].map_grad(from(o->y, r), o->beta, from(o->x, r), from(o->dy, r),
-                                          r.count, o->cols);
+    o->map->map_grad(from(o->y, r), o->beta, from(o->x, r), from(o->dy, r), r.count, o->cols);
 }
 
-void kernel_map_grad(struct vec dx, int beta, enum map f, struct vec x, struct vec dy, size_t rows,
-                     size_t cols)
+static void share_map_grad(struct vec dx, int beta, const struct kernels_map *f, struct vec x,
+                           struct vec dy, size_t rows, size_t cols)
 {
     struct call o = {
         .y = dx, .beta = beta, .map = f, .x = x, .dy = dy, .rows = rows, .cols = cols,
     };
     share(map_grad, &o);
+}
+
+void kernel_map_grad(struct vec dx, int beta, enum map f, struct vec x, struct vec dy, size_t rows,
+                     size_t cols)
+{
+    share_map_grad(dx, beta, &kernels_level()->map[f], x, dy, rows, cols);
+}
+
+void kernel_gelu_grad(struct vec dx, int beta, struct vec x, struct vec dy, size_t rows,
+                      size_t cols)
+{
+    share_map_grad(dx, beta, kernels_level()->gelu, x, dy, rows, cols);
 }
 
 static void layer_norm(const void *job, int part, int member)
