@@ -36,17 +36,11 @@ static const struct attn_variant *variant_of(const struct choice *attention)
 }
 
 /* Whether the variant works inside windows that the site has. */
-static bool is_inside(const struct attn_variant *v, const struct attn_site *s)
+static bool is_inside(const struct choice *attention, const struct attn_site *s)
 {
-    return s->window[0] && v->window == ATTN_INNER;
-}
-
-static struct attn_site whole_map(const struct attn_site *s)
-{
-    struct attn_site whole = *s;
-    for (int axis = 0; axis < 2; axis++)
-        whole.window[axis] = whole.shift[axis] = 0;
-    return whole;
+    const struct attn_variant *v = variant_of(attention);
+    return s->window[0] &&
+           (!v->placement || v->placement(attention->options, s) == ATTN_INNER);
 }
 
 struct tensor *attn_build(struct graph *g, const char *name, const struct choice *attention,
@@ -55,13 +49,12 @@ struct tensor *attn_build(struct graph *g, const char *name, const struct choice
     const struct attn_variant *v = variant_of(attention);
     struct tensor *y;
     graph_scope_push(g, "%s", name);
-    if (is_inside(v, s)) {
+    if (is_inside(attention, s)) {
         struct attn_site inside = window_site_regions(g, s);
         y = v->build(g, attention->options, &inside, window_cut(g, s, x));
         y = window_join(g, s, y);
     } else {
-        struct attn_site whole = whole_map(s);
-        y = v->build(g, attention->options, &whole, x);
+        y = v->build(g, attention->options, s, x);
     }
     graph_trace(g, y);
     graph_scope_pop(g);
@@ -72,19 +65,18 @@ enum status attn_check(const struct choice *attention, const struct attn_site *s
                        struct error *err)
 {
     const struct attn_variant *v = variant_of(attention);
-    struct attn_site seen = is_inside(v, s) ? window_site(s) : whole_map(s);
+    struct attn_site seen = is_inside(attention, s) ? window_site(s) : *s;
     return v->check ? v->check(attention->options, &seen, err) : OK;
 }
 
 double attn_macs(const struct choice *attention, const struct attn_site *s)
 {
     const struct attn_variant *v = variant_of(attention);
-    if (!is_inside(v, s)) {
-        struct attn_site whole = whole_map(s);
-        return v->macs(attention->options, &whole);
-    }
+    if (!is_inside(attention, s))
+        return v->macs(attention->options, s);
+    const struct token_windows w = windows_of_site(s);
     struct attn_site inside = window_site(s);
-    return window_count(s) * v->macs(attention->options, &inside);
+    return windows_count(&w) * v->macs(attention->options, &inside);
 }
 
 double attn_scale(const struct attn_site *s)

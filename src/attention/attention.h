@@ -1,6 +1,6 @@
 /* attention.h - attention mechanisms. To add one:
  *   1. write attention/NAME.c with `const struct attn_variant NAME_attn`: its options table, check,
- *      build, macs, and `.window = ATTN_GLOBAL` where it must see the whole map;
+ *      build, macs, and `placement` where it may have to see the whole map of a model with windows;
  *   2. add the line ATTENTION(NAME) to variants.def.
  * Config, help, `attnbench list`, checks of every option, gradcheck and the tests over the registry
  * follow from these two steps. No model names a variant, and no variant a model. */
@@ -16,8 +16,9 @@ struct token_regions;
  *
  * A model describes its whole map: (B, N, D) in raster order, and the windows into which it is
  * cut. A variant that works inside windows sees each of them as a sample with a map of its own:
- * B times as many samples, N = grid[0] grid[1] tokens of one window, window = grid. A variant
- * that must see the whole map is shown a site without windows. */
+ * B times as many samples, N = grid[0] grid[1] tokens of one window, window = grid, no shift. A
+ * variant that is placed on the whole map sees it as the model does, and what it makes of the windows
+ * is its own affair. */
 struct attn_site {
     int B, N, D, H;    /* images (windows) in the slice, tokens, width, heads */
     int grid[2];       /* rows and columns of patches; N = prefix + grid[0] grid[1] */
@@ -30,15 +31,17 @@ struct attn_site {
                                             tokens of different regions must not meet */
 };
 
-/* What a variant sees where a model has windows. */
-enum attn_window { ATTN_INNER, ATTN_GLOBAL };
+/* What a variant sees where a model has windows: one window as its whole map, or the map. */
+enum attn_placement { ATTN_INNER, ATTN_GLOBAL };
 
 struct attn_variant {
     const char *name, *summary, *paper;
     const char *complexity;     /* of time, in N tokens and width D: "O(N^2 D)" */
     const struct field *fields; /* of its options; NULL: none */
     size_t options_size;
-    enum attn_window window;
+
+    /* Which of the two these options want at the model's site, which has windows. NULL: inner. */
+    enum attn_placement (*placement)(const void *options, const struct attn_site *s);
 
     /* What the variant cannot do: ERR_INPUT with "OPTION: WHAT (HINT)". NULL: it works everywhere. */
     enum status (*check)(const void *options, const struct attn_site *s, struct error *err);
@@ -70,7 +73,7 @@ double attn_macs(const struct choice *attention, const struct attn_site *s);
 /* 1 / sqrt(D / H) */
 double attn_scale(const struct attn_site *s);
 
-/* For variants inside windows: the learned bias of the scores by relative position, (H, N, N),
+/* For variants in windows: the learned bias of the scores by relative position, (H, N, N),
  * NULL where the site has no windows. Makes the parameter relative_position_bias_table,
  * ((2 h - 1)(2 w - 1), H), without weight decay, in the scope of the attention.
  * arXiv:2103.14030, eq. 4. */
