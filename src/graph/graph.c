@@ -159,12 +159,10 @@ struct tensor *graph_input(struct graph *g, const char *name, enum type type, st
     return t;
 }
 
-struct tensor *graph_param_flags(struct graph *g, const char *name, struct shape shape,
+/* A tensor for the parameter of t's name, which is made if it is new. */
+static struct tensor *param_bind(struct graph *g, struct tensor *t, struct shape shape,
                                  struct init init, unsigned flags)
 {
-    struct tensor *t = tensor_add(g, name, TYPE_REAL, shape);
-    if (t == g->inert)
-        return t;
     struct param *param = params_find(g->params, t->name);
     if (!param) {
         if (!(param = params_add(g->params, t->name, shape, init, flags))) {
@@ -181,6 +179,15 @@ struct tensor *graph_param_flags(struct graph *g, const char *name, struct shape
     return t;
 }
 
+struct tensor *graph_param_flags(struct graph *g, const char *name, struct shape shape,
+                                 struct init init, unsigned flags)
+{
+    struct tensor *t = tensor_add(g, name, TYPE_REAL, shape);
+    if (t == g->inert)
+        return t;
+    return param_bind(g, t, shape, init, flags);
+}
+
 struct tensor *graph_param(struct graph *g, const char *name, struct shape shape, struct init init)
 {
     return graph_param_flags(g, name, shape, init, shape.rank > 1 ? PARAM_DECAY : 0);
@@ -193,6 +200,26 @@ struct tensor *graph_constant(struct graph *g, struct shape shape, const real *v
         return t;
     t->constant = graph_copy(g, values, tensor_count(t) * sizeof *values);
     return g->error.status ? g->inert : t;
+}
+
+struct tensor *graph_param_shared(struct graph *g, const char *name, struct shape shape,
+                                  struct init init)
+{
+    unsigned flags = shape.rank > 1 ? PARAM_DECAY : 0;
+    struct tensor *t = tensor_add(g, name, TYPE_REAL, shape);
+    if (t == g->inert)
+        return t;
+    for (int i = 0; i < g->params->count; i++) {
+        const struct param *p = g->params->list[i];
+        size_t length = strlen(p->name), rest = strlen(name);
+        bool named = length > rest && p->name[length - rest - 1] == '.' &&
+                     strcmp(p->name + length - rest, name) == 0;
+        if (named && shape_equal(&p->shape, &shape)) {
+            t->name = p->name;
+            break;
+        }
+    }
+    return param_bind(g, t, shape, init, flags);
 }
 
 struct tensor *graph_record(struct graph *g, const struct op *op, const void *options,

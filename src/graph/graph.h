@@ -80,6 +80,11 @@ struct tensor *graph_param_flags(struct graph *g, const char *name, struct shape
 /* Numbers that never change and that nobody stores or trains; `values`, row-major, are copied. */
 struct tensor *graph_constant(struct graph *g, struct shape shape, const real *values);
 
+/* The parameter of that name and shape which another scope has made already, the first of them; made in
+ * this scope where there is none. */
+struct tensor *graph_param_shared(struct graph *g, const char *name, struct shape shape,
+                                  struct init init);
+
 /* Leaf with a gradient, in the graph's storage type, for op samples and checks: a graph input that
  * whoever runs the graph fills. */
 struct tensor *graph_sample(struct graph *g, struct shape shape);

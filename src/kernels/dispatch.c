@@ -16,7 +16,7 @@
 #define KERNELS_LEVEL(isa)                                                                         \
     .elementwise = &elementwise_##isa, .map = map_##isa, .gelu = &gelu_##isa,                      \
     .columns = &columns_##isa, .softmax = &softmax_##isa, .norm = &norm_##isa,                     \
-    .tokens = &tokens_##isa, .outer = &outer_##isa, .optim = &optim_##isa,                         \
+    .tokens = &tokens_##isa, .sets = &sets_##isa, .outer = &outer_##isa, .optim = &optim_##isa,    \
     .product = &product_##isa, .epilogue = &epilogue_##isa, .tile = &tile_##isa
 
 /* From the lowest to the highest; this build may lack the upper ones. */

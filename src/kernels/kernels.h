@@ -101,7 +101,8 @@ void kernel_dropout(struct vec y, int beta, struct vec x, size_t rows, size_t co
  * the same ones. The functions below take rows first .. first + rows - 1 of x or y as they lie here,
  * and find the others by the order. */
 struct row_order {
-    const int *at; /* (period): each of 0 .. period - 1 once */
+    const int *at; /* (period): each of 0 .. period - 1 once; to gather any numbers will do, and to
+                      scatter any that differ */
     size_t period;
 };
 
@@ -321,6 +322,105 @@ void kernel_linear_attention_grad(struct heads da, int beta_a, struct heads df, 
                                   struct heads dv, int beta_v, struct heads a, struct heads f,
                                   struct heads v, struct heads y, struct heads dy, const real *state,
                                   const real *n, const struct linear_attention *o, real *scratch);
+
+/* What groups of queries add to their scores; several groups may share one. */
+enum { KEY_MASKED = -2, KEY_HIDDEN = -1, KEY_PLAIN = 0 };
+struct key_pattern {
+    int queries, slots;
+    const int *entry;  /* (queries, slots): KEY_PLAIN: nothing, 1 + i: row i of the table of biases,
+                          KEY_HIDDEN: minus infinity, for what is no key of the query, KEY_MASKED: minus
+                          infinity, for a key that it must not see; costs count it */
+    const real *shift; /* (slots): added to all scores of a key; NULL: nothing */
+};
+
+/* Queries that see the same keys: some of the tokens, then some rows of a second table. A slot is a
+ * place in this list. */
+struct key_group {
+    int queries, keys, rows;
+    const int *query, *key, *row;      /* their numbers; rows NULL where there are none */
+    const struct key_pattern *pattern; /* NULL: every key is seen, and nothing added */
+};
+
+struct sdpa_tables {
+    int B, H, N, M, C, d, e; /* q: (B, H, N, d), k: (B, H, M, d), v: (B, H, M, e), of the second
+                                table (B, H, C, d) and (B, H, C, e), y: (B, H, N, e) */
+    double scale;
+    int groups;
+    const struct key_group *group;
+    const int *first;      /* (groups + 1): queries of the groups before each; the last is N */
+    const int *pattern_of; /* (groups): number of the pattern, or -1 */
+    int patterns;
+    const struct key_pattern *const *pattern;
+    const size_t *pattern_at; /* (patterns + 1): entries of the patterns before each */
+    bool biased;              /* whether there is a table of biases */
+    const real *bias;         /* (entries, H), that table */
+    int team;                 /* threads that there is scratch for; 0: 1 */
+};
+
+/* Scratch of one direction, in reals: grows with M + C + the patterns' entries + the largest group,
+ * and with s->team. */
+size_t kernel_sdpa_tables_scratch(const struct sdpa_tables *s, bool backward);
+
+/* y = softmax(scale q k^T + what the pattern adds) v, over the keys of a query's group, for every
+ * image and head; lse: (B, H, N), written, in the order of the groups' queries. The second table is
+ * not read where C is 0. */
+void kernel_sdpa_tables(struct heads y, real *lse, struct heads q, struct heads k, struct heads v,
+                        struct heads row_k, struct heads row_v, const struct sdpa_tables *s,
+                        real *scratch);
+
+/* What kernel_sdpa_tables_grad writes and reads. Gradients with data NULL, and a dbias that is NULL,
+ * are left out; for one image and head they are written in this order, so that some may be the same
+ * memory. */
+struct sdpa_tables_grad {
+    struct heads dq, dk, dv, drow_k, drow_v;
+    int beta_q, beta_k, beta_v, beta_row_k, beta_row_v;
+    real *dbias; /* (entries, H), added to: the sum over the images in their order */
+    struct heads q, k, v, row_k, row_v, y, dy;
+    const real *lse;
+};
+void kernel_sdpa_tables_grad(const struct sdpa_tables_grad *g, const struct sdpa_tables *s,
+                             real *scratch);
+
+/* --- sets of tokens --------------------------------------------------------------------------- */
+
+/* Set s holds token[first[s]] .. token[first[s + 1] - 1]. A token may be in several sets, or in
+ * none. */
+struct token_sets {
+    int count;
+    const int *first, *token;
+};
+
+/* A pooling of tokens x or k, v: (B, H, N, d), (B, H, N, e) to y: (B, H, count, e). */
+struct set_pool {
+    int B, H, N, d, e;
+    struct token_sets sets;
+    int team; /* threads that there is scratch for; 0: 1 */
+};
+
+/* Scratch of the gradients, in reals. */
+size_t kernel_set_scratch(const struct set_pool *s);
+
+/* y = sum of the tokens of each set over `divisor`, 0: over their number. e = d. */
+void kernel_set_mean(struct heads y, struct heads x, double divisor, const struct set_pool *s);
+void kernel_set_mean_grad(struct heads dx, int beta, struct heads dy, double divisor,
+                          const struct set_pool *s, real *scratch);
+
+/* Softmax attention of one query a set to the tokens of the set:
+ *   y = sum over m of w_m v_m,  w = softmax over m of scale query . k_m - norm / 2 |k_m|^2
+ * query: (B, H, count, d), any strides, 0 among them. weight: (B, H, members of all sets), written. */
+struct set_softmax {
+    struct set_pool pool;
+    double scale, norm;
+};
+void kernel_set_softmax(struct heads y, real *weight, struct heads query, struct heads k,
+                        struct heads v, const struct set_softmax *s);
+
+/* Gradients; each with data NULL is left out, and they are written in this order for an image and
+ * head. Where several queries share memory (a stride is 0) dquery wants beta 1. */
+void kernel_set_softmax_grad(struct heads dquery, int beta_query, struct heads dk, int beta_k,
+                             struct heads dv, int beta_v, struct heads query, struct heads k,
+                             struct heads v, struct heads dy, const real *weight,
+                             const struct set_softmax *s, real *scratch);
 
 /* --- mixing of tokens ------------------------------------------------------------------------- */
 

@@ -14,6 +14,7 @@ struct kernels_level {
     const struct kernels_norm *norm;
     const struct kernels_tokens *tokens;
     const struct kernels_outer *outer;
+    const struct kernels_sets *sets;
     const struct kernels_optim *optim;
     const struct kernels_product *product;
     const struct kernels_epilogue *epilogue;

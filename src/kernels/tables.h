@@ -72,6 +72,19 @@ struct kernels_outer {
                        int groups, size_t rows, size_t cols);
 };
 
+/* Of one head of one image; token_sets and set_softmax as in kernels.h. */
+struct kernels_sets {
+    void (*mean)(struct vec y, struct vec x, const struct token_sets *sets, double divisor, int d);
+    /* dx (N, d) += the gradient */
+    void (*mean_grad)(real *dx, struct vec dy, const struct token_sets *sets, double divisor, int d);
+    void (*softmax)(struct vec y, real *weight, struct vec q, struct vec k, struct vec v,
+                    const struct set_softmax *o);
+    /* dk (N, d), dv (N, e) += the gradients, NULL: left out; da: room for the largest set */
+    void (*softmax_grad)(struct vec dq, int beta, real *dk, real *dv, struct vec q, struct vec k,
+                         struct vec v, struct vec dy, const real *weight, real *da,
+                         const struct set_softmax *o);
+};
+
 struct kernels_optim {
     void (*sum_into)(real *sum, const real *x, size_t n);
     double (*sum_squares)(const real *x, size_t n);
@@ -95,6 +108,7 @@ struct kernels_epilogue {
     extern const struct kernels_norm norm_##isa;                                                   \
     extern const struct kernels_tokens tokens_##isa;                                               \
     extern const struct kernels_outer outer_##isa;                                                 \
+    extern const struct kernels_sets sets_##isa;                                                   \
     extern const struct kernels_optim optim_##isa;                                                 \
     extern const struct kernels_product product_##isa;                                             \
     extern const struct kernels_epilogue epilogue_##isa;                                           \

@@ -72,6 +72,10 @@ struct tensor *op_patchify(struct graph *g, struct tensor *x, int h, int w);
  * afterwards) are such orders. */
 struct tensor *op_permute_tokens(struct graph *g, struct tensor *x, const int *from, int N);
 
+/* The first `count` tokens of `from`, then the others of x.  x, from: (B, H, N, d). Returns (B, H, N, d), in
+ * memory (B, N, H d). */
+struct tensor *op_replace_tokens(struct graph *g, struct tensor *x, struct tensor *from, int count);
+
 /* x W^T + bias.  x: (.., in)  W: (out, in) or any shape of `out` rows  bias: (out) or NULL.
  * Returns (.., out). */
 struct tensor *op_linear(struct graph *g, struct tensor *x, struct tensor *W, struct tensor *bias);
@@ -127,6 +131,16 @@ struct tensor *op_token_mix(struct graph *g, struct tensor *x, struct tensor *W,
 struct tensor *op_token_mix_regions(struct graph *g, struct tensor *x, struct tensor *W,
                                     struct tensor *bias, const struct token_regions *regions);
 
+/* Numbers of regions: 1 more than the largest. NULL: 1. */
+int token_regions_count(const struct token_regions *regions);
+
+/* Tokens projected to fewer rows, region by region: row r k + c of y is the sum over the tokens j of region
+ * r of W[j, c] x[j].  x: (B, H, N, d)  W: (N, k), or (H, N, k), a parameter. Returns (B, H, R k, d), in
+ * memory (B, R k, H d), R = token_regions_count. regions NULL: all tokens are of one; else tokens = N and B
+ * a multiple of windows (ERR_SHAPE). Wang et al., arXiv:2006.04768, eq. 7. */
+struct tensor *op_project_tokens(struct graph *g, struct tensor *x, struct tensor *W,
+                                 const struct token_regions *regions);
+
 /* Bias of the scores of a window h x w from the tokens' relative positions, for every head:
  * y[a, i, j] = table[(yi - yj + h - 1)(2 w - 1) + xi - xj + w - 1, a], tokens in raster order.
  * table: ((2 h - 1)(2 w - 1), H), a parameter  window: {h, w}. Returns (H, N, N), N = h w, real, the same
@@ -173,6 +187,11 @@ struct tensor *op_dropout(struct graph *g, struct tensor *x, double p);
 /* Stochastic depth: zeroes whole samples with probability p, divides the others by 1 - p. Huang et al.,
  * arXiv:1603.09382. Stream "drop_path:SCOPE"; x itself where the graph has no noise, or p is 0. */
 struct tensor *op_drop_path(struct graph *g, struct tensor *x, double p);
+
+/* x plus standard normal numbers, a function of (seed, "PURPOSE:SCOPE", step, sample, index): row r of
+ * head h takes the numbers of draw[r], so that rows may share them. x itself where the graph has no noise.
+ * x: (B, H, R, d)  draw: (R), from 0, borrowed for the life of the graph. */
+struct tensor *op_add_noise(struct graph *g, struct tensor *x, const char *purpose, const int *draw);
 
 /* softmax(scale * q k^T) v, fused.  q: (B, H, N, d)  k: (B, H, M, d)  v: (B, H, M, e)
  * Returns (B, H, N, e), in memory (B, N, H e). ERR_SHAPE if B, H, M or d differ. Vaswani et al. 2017,
@@ -224,6 +243,38 @@ struct tensor *op_linear_attention(struct graph *g, struct tensor *a, struct ten
 struct tensor *op_channel_attention(struct graph *g, struct tensor *a, struct tensor *f,
                                     struct tensor *v, const struct token_regions *regions);
 
+/* Groups of queries with the keys that each of them sees (kernels.h). */
+struct key_groups {
+    int count;
+    const struct key_group *at;
+};
+
+/* Pairs of a query and a key of its own, masked ones included. */
+double key_group_pairs(const struct key_group *g);
+
+/* Softmax attention of each query to the keys of its group, which are tokens and rows of a second table:
+ * softmax(scale q k^T + what the group's pattern adds) v, one softmax over both kinds.
+ * q: (B, H, N, d)  k: (B, H, M, d)  v: (B, H, M, e)  row_k: (B, H, C, d)  row_v: (B, H, C, e), or both
+ * NULL  table: (entries, H), a parameter, the biases that patterns name; or NULL.
+ * Returns (B, H, N, e), in memory (B, N, H e). Each token is a query of one group and sees a key
+ * (ERR_SHAPE); what the groups point to is borrowed for the life of the graph. Memory grows with N, M,
+ * C and the patterns that differ, never with N x M; one row sum per (B, H, N) is kept. */
+struct tensor *op_sdpa_tables(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
+                              struct tensor *row_k, struct tensor *row_v, struct tensor *table,
+                              double scale, const struct key_groups *groups);
+
+/* Mean of each set of tokens: their sum over `divisor`, 0: over their number.  x: (B, H, N, d). Returns
+ * (B, H, sets, d), real. ERR_SHAPE for an empty set without a divisor. The sets are borrowed for the life of
+ * the graph. */
+struct tensor *op_set_mean(struct graph *g, struct tensor *x, const struct token_sets *sets,
+                           double divisor);
+
+/* One query for each set of tokens, which sees the keys of its set: the sum over them of w_m v_m, where
+ * w is the softmax over m of scale q . k_m - norm / 2 |k_m|^2.  q: (B, H, sets, d), or a parameter (H, d)
+ * for all sets  k: (B, H, N, d)  v: (B, H, N, e). Returns (B, H, sets, e), real. No set may be empty. */
+struct tensor *op_set_softmax(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
+                              double scale, double norm, const struct token_sets *sets);
+
 /* (B, H, N, d) to (B, N, H d): a view where memory lies so already, else a copy. */
 struct tensor *op_merge_heads(struct graph *g, struct tensor *x);
 
@@ -242,6 +293,9 @@ void infer_param(struct graph *g, struct node *n, int i);
 
 /* How many parts of the first axis of x belong to one image: its windows. 1 where x is no batch. */
 int noise_parts(const struct graph *g, const struct tensor *x);
+
+/* Whether each set has so many members at least, and all of them are tokens 0 .. N - 1. */
+bool token_sets_fit(const struct token_sets *sets, int N, int least);
 
 /* Output like the first input, and all inputs must have one shape. */
 void infer_same(struct graph *g, struct node *n);
