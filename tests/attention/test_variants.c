@@ -48,6 +48,20 @@ static const char *const options[] = {
     "{\"name\": \"super\", \"base\": \"standard\", \"wa_share\": false}",
     "{\"name\": \"super\", \"wa_init\": \"orthogonal\", \"wa_bias\": true, \"wa_share\": false}",
     "{\"name\": \"super\", \"wa_mask\": true, \"wa_bias\": true}",
+    "{\"name\": \"local\", \"window\": 2, \"overlap\": true}",
+    "{\"name\": \"na\", \"kernel\": 3}",
+    "{\"name\": \"na\", \"kernel\": 3, \"edge\": \"clip\", \"rpe\": false}",
+    "{\"name\": \"longformer\", \"window\": 2, \"shared\": false}",
+    "{\"name\": \"longformer\", \"window\": 1, \"dilation\": 2}",
+    "{\"name\": \"longformer\", \"form\": \"na\", \"window\": 1}",
+    "{\"name\": \"linformer\", \"pool\": 2}",
+    "{\"name\": \"eva\", \"group\": 2, \"param\": \"sum\", \"scale\": \"prf\"}",
+    "{\"name\": \"eva\", \"group\": 2, \"param\": \"evabyte\", \"mass_bias\": true}",
+    "{\"name\": \"eva\", \"window\": 2, \"group\": 2, \"param\": \"no_ln\"}",
+    "{\"name\": \"eva\", \"window\": 2, \"group\": 4, \"visibility\": \"remainder\"}",
+    "{\"name\": \"flasheva\", \"window\": 2, \"group\": 2, \"overlap\": true, "
+    "\"group_mean\": \"code\"}",
+    "{\"name\": \"eva\", \"group\": 1, \"param\": \"mean\", \"rpe\": false}",
 };
 
 /* The i-th configuration: the defaults of each variant, then the options above; NULL past the end.
@@ -141,15 +155,23 @@ static enum status global_check(const void *opt, const struct attn_site *s, stru
     return s->N == 24 ? OK : error_set(err, ERR_INPUT, "name: is shown %d tokens", s->N);
 }
 
-TEST(a_global_variant__is_shown_the_whole_map)
+/* Its option: whether it is placed on the whole map. */
+static enum attn_placement chosen_placement(const void *opt, const struct attn_site *s)
+{
+    CHECK(s->window[0] > 0);
+    return *(const bool *)opt ? ATTN_GLOBAL : ATTN_INNER;
+}
+
+TEST(a_variant__is_shown_the_whole_map_or_a_window_as_its_options_say)
 {
     const struct attn_variant global = {.name = "global",
-                                        .window = ATTN_GLOBAL,
+                                        .placement = chosen_placement,
                                         .build = global_build,
                                         .check = global_check,
                                         .macs = global_macs};
     const struct kind kind = {.name = "global", .impl = &global};
-    const struct choice choice = {.kind = &kind, .name = "global"};
+    bool on_map = true;
+    const struct choice choice = {.kind = &kind, .name = "global", .options = &on_map};
     struct rig r;
     const struct attn_site *s = &sites[4];
     rig_begin(&r, s->B, false);
@@ -158,13 +180,31 @@ TEST(a_global_variant__is_shown_the_whole_map)
     CHECK_NEAR(attn_macs(&choice, s), 24, 0);
     rig_ready(&r, attn_build(r.graph, "attn", &choice, s, x), s->B);
     CHECK(shown.N == 24 && shown.grid[0] == 4 && shown.grid[1] == 6 && shown.B == 2);
-    CHECK(!shown.window[0] && !shown.window[1] && !shown.shift[0] && !shown.regions);
-    CHECK(!attn_bias(r.graph, &shown));
+    CHECK(shown.window[0] == 2 && shown.window[1] == 3 && !shown.regions);
+    CHECK(shown.shift[0] == 1 && shown.shift[1] == 1);
     rig_run(&r);
     for (size_t i = 0; i < r.y_count; i++)
         CHECK_NEAR(r.y[i], 2 * r.x[0][i], 0);
     CHECK_INT(r.params.count, 0);
     rig_end(&r);
+
+    on_map = false;
+    CHECK_INT(attn_check(&choice, s, &r.error), ERR_INPUT);
+    CHECK_CONTAINS(r.error.text, "is shown 6 tokens");
+    CHECK_NEAR(attn_macs(&choice, s), 4 * 6, 0);
+    rig_begin(&r, s->B, false);
+    x = graph_input(r.graph, "x", TYPE_REAL, SHAPE(s->B, s->N, s->D), true);
+    rig_ready(&r, attn_build(r.graph, "attn", &choice, s, x), s->B);
+    CHECK(shown.B == 4 * 2 && shown.N == 6 && shown.grid[0] == 2 && shown.grid[1] == 3);
+    CHECK(shown.window[0] == 2 && !shown.shift[0] && !shown.shift[1] && shown.regions);
+    rig_end(&r);
+}
+
+/* Groups of one patch, as EVA's are on small maps unless told otherwise, have one member: what it is
+ * weighed by makes no difference. */
+static bool has_no_effect(const char *json, const char *param)
+{
+    return strstr(json, "eva") && !strstr(json, "group") && strstr(param, "q_pool");
 }
 
 TEST(every_variant__reaches_its_input_and_all_its_parameters)
@@ -180,7 +220,8 @@ TEST(every_variant__reaches_its_input_and_all_its_parameters)
             for (int k = 0; k < r->params.count; k++) {
                 const struct param *p = r->params.list[k];
                 CHECK_CONTAINS(p->name, "attn.");
-                if (!(p->flags & (PARAM_FROZEN | PARAM_BUFFER)))
+                if (!(p->flags & (PARAM_FROZEN | PARAM_BUFFER)) &&
+                    !has_no_effect(json_at(i), p->name))
                     CHECK(rig_norm(rig_grad(r, p->name), p->count) > 1e-6);
             }
             layer_end(&l);
