@@ -77,11 +77,11 @@ static struct tensor *build_variant(struct graph *g, const void *context)
 }
 
 /* Places to check it at: a whole map without and with a prefix token, and windows that are shifted
- * along one axis; then a square map, for what needs sides with a divisor. */
+ * along one axis; then a map for what needs sides with a common divisor. */
 #define SMALL_MAP                                                                                  \
     .B = 2, .D = 8, .H = 2, .grid = {3, 4}, .block = 1, .blocks = 3, .qkv_bias = true,             \
     .proj_bias = true
-#define SQUARE_MAP .B = 1, .D = 8, .H = 2, .grid = {4, 4}, .blocks = 3, .qkv_bias = true
+#define LONG_MAP .B = 2, .D = 8, .H = 2, .grid = {8, 4}, .blocks = 3, .qkv_bias = true
 static const struct {
     const char *where;
     struct attn_site site;
@@ -89,8 +89,8 @@ static const struct {
     {"a whole map", {SMALL_MAP, .N = 12}},
     {"a prefix token", {SMALL_MAP, .N = 13, .prefix = 1}},
     {"shifted windows", {SMALL_MAP, .N = 12, .window = {3, 2}, .shift = {0, 1}}},
-    {"a square map", {SQUARE_MAP, .N = 17, .prefix = 1}},
-    {"windows of a square map", {SQUARE_MAP, .N = 16, .window = {2, 2}, .shift = {1, 1}}},
+    {"a long map", {LONG_MAP, .N = 33, .prefix = 1}},
+    {"windows of a long map", {LONG_MAP, .N = 32, .window = {4, 2}, .shift = {2, 1}}},
 };
 
 /* Checks the variant with these options at each place that it takes. */
