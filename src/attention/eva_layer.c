@@ -12,6 +12,7 @@
 
 #include "attention/eva_geometry.h"
 #include "attention/key_groups.h"
+#include "base/rng.h"
 
 enum { PARAM_DEFAULT, PARAM_SUM, PARAM_NO_LN, PARAM_NONE, PARAM_EVABYTE, PARAM_MEAN };
 enum { SCALE_CODE, SCALE_PRF };
@@ -180,10 +181,22 @@ static struct tensor *pool_rows(struct graph *g, const struct eva *o, const char
     return o->param == PARAM_NO_LN ? x : nn_layer_norm(g, norm, x, norm_eps);
 }
 
+/* Standard normal numbers cut off at -1 and 1, times init->a. */
+static enum status init_clipped(real *value, const struct shape *shape, const struct init *init,
+                                uint64_t stream, struct error *err)
+{
+    (void)err;
+    size_t count = shape_count(shape);
+    for (size_t i = 0; i < count; i++)
+        value[i] = (real)(init->a * fmax(-1, fmin(1, rng_normal(stream, 0, 0, i))));
+    return OK;
+}
+
 /* One learned row a head, normal, cut off at 1, over the root of d. */
 static struct tensor *head_rows(struct graph *g, const struct attn_site *s, const char *name)
 {
-    return graph_param(g, name, SHAPE(s->H, s->D / s->H), INIT_CLIPPED(attn_scale(s)));
+    return graph_param(g, name, SHAPE(s->H, s->D / s->H),
+                       ((struct init){init_clipped, attn_scale(s), 0}));
 }
 
 /* omega before its noise: (B, H, sets, d). */
