@@ -330,3 +330,47 @@ TEST(sdpa_tables__gives_the_same_bits_whatever_the_threads)
     }
     rig_end(&one);
 }
+
+/* --- what is refused -------------------------------------------------------------------------- */
+
+TEST(sdpa_tables__refuses_groups_that_do_not_fit)
+{
+    static const int none[] = {0, 2, KEY_HIDDEN, KEY_MASKED}, four[] = {1, 2, 3, 4};
+    static const struct key_pattern blind = {2, 2, none, NULL}, unknown = {2, 2, four, NULL};
+    static const struct {
+        struct key_group groups[2];
+        int count;
+        const char *text;
+    } wrong[] = {
+        {{{2, 3, 0, numbers, numbers, NULL, NULL}, {2, 3, 0, numbers + 1, numbers, NULL, NULL}},
+         2,
+         "token 1 asks twice"},
+        {{{2, 3, 0, numbers, numbers, NULL, NULL}}, 1, "token 2 of 3 is in no group"},
+        {{{3, 4, 0, numbers, numbers, NULL, NULL}}, 1, "group 0 asks for what is not in 3 tokens"},
+        {{{3, 1, 2, numbers, numbers, numbers, NULL}}, 1, "1 rows"},
+        {{{1, 1, 0, numbers, numbers, NULL, NULL}, {2, 2, 0, numbers + 1, numbers, NULL, &blind}},
+         2,
+         "group 1"},
+        {{{1, 1, 0, numbers, numbers, NULL, NULL}, {2, 2, 0, numbers + 1, numbers, NULL, &unknown}},
+         2,
+         "3 biases"},
+        {{{1, 1, 0, numbers, numbers, NULL, NULL}, {2, 1, 0, numbers + 1, numbers, NULL, &blind}},
+         2,
+         "group 1"},
+        {{{0, 0, 0, NULL, NULL, NULL, NULL}}, 0, "no groups"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct rig r;
+        test_about("%s", wrong[i].text);
+        rig_begin(&r, 2, false);
+        struct tensor *x = graph_input(r.graph, "x", TYPE_REAL, SHAPE(2, 2, 3, 4), true);
+        struct tensor *row = graph_input(r.graph, "row", TYPE_REAL, SHAPE(2, 2, 1, 4), true);
+        struct tensor *table = graph_param(r.graph, "table", SHAPE(3, 2), INIT_NORMAL(1));
+        const struct key_groups list = {wrong[i].count, wrong[i].groups};
+        op_sdpa_tables(r.graph, x, x, x, row, row, table, 1, &list);
+        CHECK_INT(graph_plan(r.graph, &r.error), ERR_SHAPE);
+        CHECK_CONTAINS(r.error.text, "sdpa_tables: ");
+        CHECK_CONTAINS(r.error.text, wrong[i].text);
+        rig_end(&r);
+    }
+}

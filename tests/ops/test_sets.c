@@ -170,3 +170,90 @@ TEST(add_noise__is_in_training_alone)
         CHECK_NEAR(r.y[i], r.x[0][i], 0);
     rig_end(&r);
 }
+
+/* --- what is refused -------------------------------------------------------------------------- */
+
+static struct tensor *heads(struct graph *g, int tokens)
+{
+    return graph_input(g, "x", TYPE_REAL, SHAPE(2, 2, tokens, D), true);
+}
+
+static const int gap[] = {0, 2, 2, 3};
+static const struct token_sets empty = {3, gap, each}, beyond = {2, each + 5, each + 4};
+
+static void wrong_empty(struct graph *g)
+{
+    op_set_mean(g, heads(g, N), &empty, 0);
+}
+
+static void wrong_member(struct graph *g)
+{
+    static const int first[] = {0, 1}, token[] = {N};
+    static const struct token_sets sets = {1, first, token};
+    op_set_mean(g, heads(g, N), &sets, 0);
+}
+
+static void wrong_first(struct graph *g)
+{
+    op_set_softmax(g, heads(g, 2), heads(g, N), heads(g, N), 1, 0, &beyond);
+}
+
+static void wrong_queries(struct graph *g)
+{
+    op_set_softmax(g, heads(g, 2), heads(g, N), heads(g, N), 1, 0, &one_each);
+}
+
+static void wrong_rows(struct graph *g)
+{
+    op_add_noise(g, graph_input(g, "x", TYPE_REAL, SHAPE(2, 3, 4), true), "noise", each);
+}
+
+static void wrong_projection(struct graph *g)
+{
+    op_project_tokens(g, heads(g, N), graph_param(g, "w", SHAPE(5, 2), INIT_NORMAL(1)), NULL);
+}
+
+static void wrong_regions(struct graph *g)
+{
+    static const unsigned char region[4] = {0, 1, 1, 0};
+    const struct token_regions regions = {1, 4, region};
+    op_project_tokens(g, heads(g, N), graph_param(g, "w", SHAPE(N, 2), INIT_NORMAL(1)), &regions);
+}
+
+static void wrong_replacement(struct graph *g)
+{
+    op_replace_tokens(g, heads(g, N), heads(g, 5), 1);
+}
+
+static void wrong_number(struct graph *g)
+{
+    op_replace_tokens(g, heads(g, N), heads(g, N), N + 1);
+}
+
+TEST(ops__report_sets_and_shapes_that_do_not_fit)
+{
+    static const struct {
+        const char *op, *text;
+        void (*record)(struct graph *g);
+    } wrong[] = {
+        {"set_mean", "3 sets do not fit (2, 2, 6, 4)", wrong_empty},
+        {"set_mean", "1 sets do not fit (2, 2, 6, 4)", wrong_member},
+        {"set_softmax", "do not fit 2 sets", wrong_first},
+        {"set_softmax", "do not fit 6 sets", wrong_queries},
+        {"add_noise", "(2, 3, 4)", wrong_rows},
+        {"project_tokens", "(5, 2)", wrong_projection},
+        {"project_tokens", "regions of 4 tokens", wrong_regions},
+        {"replace_tokens", "(2, 2, 5, 4)", wrong_replacement},
+        {"replace_tokens", "7 tokens", wrong_number},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct rig r;
+        test_about("%s %s", wrong[i].op, wrong[i].text);
+        rig_begin(&r, 2, true);
+        wrong[i].record(r.graph);
+        CHECK_INT(graph_plan(r.graph, &r.error), ERR_SHAPE);
+        CHECK_CONTAINS(r.error.text, wrong[i].op);
+        CHECK_CONTAINS(r.error.text, wrong[i].text);
+        rig_end(&r);
+    }
+}
