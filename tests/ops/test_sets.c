@@ -129,6 +129,35 @@ TEST(set_softmax__survives_scores_that_overflow_exp)
     rig_end(&r);
 }
 
+static void run_threads(struct rig *r, pair_record *record, int threads)
+{
+    rig_begin(r, 2, false);
+    r->graph->options.team = threads;
+    r->threads = threads;
+    rig_ready(r, record(r->graph, true), 2);
+    rig_randomize(r, 1);
+    rig_run(r);
+}
+
+TEST(sets__give_the_same_bits_whatever_the_threads)
+{
+    pair_record *const cases[] = {means_of_one, with_norms, sets_of_two, shared_query};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rig one, r;
+        run_threads(&one, cases[i], 1);
+        for (int threads = 2; threads <= 4; threads++) {
+            test_about("case %zu, %d threads", i, threads);
+            run_threads(&r, cases[i], threads);
+            CHECK(memcmp(r.y, one.y, one.y_count * sizeof *one.y) == 0);
+            CHECK(memcmp(r.dx[0], one.dx[0], one.count[0] * sizeof *one.y) == 0);
+            CHECK(memcmp(r.params.grads, one.params.grads, one.params.trained * sizeof *one.y) ==
+                  0);
+            rig_end(&r);
+        }
+        rig_end(&one);
+    }
+}
+
 /* --- noise ------------------------------------------------------------------------------------ */
 
 static void run_noise(struct rig *r, bool noise, int first_sample)
