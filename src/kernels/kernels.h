@@ -320,7 +320,7 @@ void kernel_linear_attention(struct heads y, real *state, real *n, struct heads 
  * after the other, so that they may be the same memory with beta 0, 1, 1. */
 void kernel_linear_attention_grad(struct heads da, int beta_a, struct heads df, int beta_f,
                                   struct heads dv, int beta_v, struct heads a, struct heads f,
-                                  struct heads v, struct heads y, struct heads dy, const real *state,
+                                  struct heads v, struct heads dy, const real *state,
                                   const real *n, const struct linear_attention *o, real *scratch);
 
 /* What groups of queries add to their scores; several groups may share one. */

@@ -58,23 +58,25 @@ size_t kernel_linear_attention_state(const struct linear_attention *o)
     return o->quadratic ? 0 : (size_t)o->B * (size_t)o->H * linear_state_size(o);
 }
 
-void linear_row_grads(real *dp, real *row, const struct linear_head *h, int i, int rows)
+void linear_row_grads(real *dp, real *inverse, const struct linear_head *h, int i, int rows)
 {
-    const struct kernels_level *level = kernels_level();
-    int e = h->o->e, width = linear_width(h->o);
-    struct vec dy = vec_at(h->dy, (size_t)i, 0), to = {dp, TYPE_REAL, width};
+    const struct kernels_elementwise *elementwise = kernels_level()->elementwise;
+    size_t e = (size_t)h->o->e;
+    struct vec dy = vec_at(h->dy, (size_t)i, 0), to = {dp, TYPE_REAL, linear_width(h->o)};
     if (!linear_is_normalised(h->o)) {
-        level->elementwise->accumulate(to, 0, dy, (double)linear_factor(h), (size_t)rows,
-                                       (size_t)e);
+        elementwise->accumulate(to, 0, dy, (double)linear_factor(h), (size_t)rows, e);
         return;
     }
-    const real *n = h->n + i;
-    real *inverse = row, *dots = row + rows;
-    linear_inverse(inverse, h, n, rows);
-    level->elementwise->scale_rows(to, 0, dy, inverse, (size_t)rows, (size_t)e, 1);
-    level->tile->dots(dots, vec_at(h->y, (size_t)i, 0), dy, rows, e);
-    for (int r = 0; r < rows; r++) {
-        bool depends = h->o->den == DEN_ADD || n[r] > h->eps;
+    linear_inverse(inverse, h, h->n + i, rows);
+    elementwise->scale_rows(to, 0, dy, inverse, (size_t)rows, e, 1);
+}
+
+void linear_den_grads(real *dp, const real *inverse, const real *dots, const struct linear_head *h,
+                      int i, int rows)
+{
+    int e = h->o->e, width = linear_width(h->o);
+    for (int r = 0; r < rows && width > e; r++) {
+        bool depends = h->o->den == DEN_ADD || h->n[i + r] > h->eps;
         dp[r * width + e] = depends ? -inverse[r] * dots[r] : 0;
     }
 }
@@ -135,8 +137,8 @@ static void scatter(struct vec y, int beta, const real *from, const struct row_o
         kernel_scatter_rows(y, beta, rows, order, 0, order->period, (size_t)cols);
 }
 
-/* Where the gradient of what was gathered goes, if it is wanted. */
-static struct vec grad_rows(real *to, struct vec wanted, int cols)
+/* Where what is computed for the gathered tokens goes, if it is wanted. */
+static struct vec wanted_rows(real *to, struct vec wanted, int cols)
 {
     return (struct vec){wanted.data ? to : NULL, TYPE_REAL, cols};
 }
@@ -174,11 +176,11 @@ static void run_regions(const struct plan *p, const struct linear_head *h, const
     all.a = gather(p->a, h->a, &order, d);
     all.f = gather(p->f, h->f, &order, d);
     all.v = gather(p->v, h->v, &order, e);
-    all.y = backward ? gather(p->y, h->y, &order, e) : grad_rows(p->y, h->y, e);
+    all.y = wanted_rows(p->y, h->y, e);
     all.dy = gather(p->dy, h->dy, &order, e);
-    all.da = grad_rows(p->da, h->da, d);
-    all.df = grad_rows(p->df, h->df, d);
-    all.dv = grad_rows(p->dv, h->dv, e);
+    all.da = wanted_rows(p->da, h->da, d);
+    all.df = wanted_rows(p->df, h->df, d);
+    all.dv = wanted_rows(p->dv, h->dv, e);
     all.beta_a = all.beta_f = all.beta_v = 0;
     all.state = p->state;
     all.state_is_known = false;
@@ -186,8 +188,7 @@ static void run_regions(const struct plan *p, const struct linear_head *h, const
         struct linear_head region = region_of(&all, first, length[first]);
         run_head(&region, backward, p->order);
     }
-    if (!backward)
-        scatter(h->y, 0, p->y, &order, e);
+    scatter(h->y, 0, p->y, &order, e);
     scatter(h->da, h->beta_a, p->da, &order, d);
     scatter(h->df, h->beta_f, p->df, &order, d);
     scatter(h->dv, h->beta_v, p->dv, &order, e);
@@ -226,14 +227,12 @@ void kernel_linear_attention(struct heads y, real *state, real *n, struct heads 
 
 void kernel_linear_attention_grad(struct heads da, int beta_a, struct heads df, int beta_f,
                                   struct heads dv, int beta_v, struct heads a, struct heads f,
-                                  struct heads v, struct heads y, struct heads dy,
-                                  const real *state, const real *n,
+                                  struct heads v, struct heads dy, const real *state, const real *n,
                                   const struct linear_attention *o, real *scratch)
 {
     struct call c = {
         .o = o,
         .scratch = scratch,
-        .y = y,
         .a = a,
         .f = f,
         .v = v,

@@ -1,7 +1,11 @@
 /* linear_features.c - features whose products are a polynomial of q . k, and the gradient through
- * them. c0 + c1 (q . k) + c2 (q . k)^2 = phi(q) . phi(k) phi(x) = [sqrt c0, sqrt c1 x, sqrt c2
- * x_i^2, sqrt(2 c2) x_i x_j (i < j)]     of BASIS_SYM The products lie row by row of the matrix x
- * x^T, in BASIS_FULL all of them, else from the diagonal on. */
+ * them.
+ *
+ *   c0 + c1 (q . k) + c2 (q . k)^2 = phi(q) . phi(k)
+ *   phi(x) = [sqrt c0, sqrt c1 x, sqrt c2 x_i^2, sqrt(2 c2) x_i x_j (i < j)]     of BASIS_SYM
+ *
+ * The products lie row by row of the matrix x x^T, in BASIS_FULL all of them, else from the
+ * diagonal on. */
 #include <math.h>
 #include <string.h>
 

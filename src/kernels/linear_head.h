@@ -1,7 +1,8 @@
 /* linear_head.h - linear attention of one image and head, or of one region of its tokens: what the
- * two orders of evaluation share. For linear_attention.c, linear_order.c and quadratic_order.c. n =
- * a (f^T 1)    y = a f^T v / den(n) dp = dy / den(n)    dn = -den'(n) (dy . y) / den(n)    dt = dp
- * v^T + dn 1^T = d(a f^T) */
+ * two orders of evaluation share. For linear_attention.c, linear_order.c and quadratic_order.c.
+ *
+ *   n = a (f^T 1),  y = a f^T v / den(n)
+ *   dp = dy / den(n),  dn = -den'(n) (dy . y) / den(n),  dp v^T + dn 1^T = d(a f^T) */
 #ifndef KERNELS_LINEAR_HEAD_H
 #define KERNELS_LINEAR_HEAD_H
 
@@ -72,8 +73,13 @@ void linear_expand(struct vec y, const struct linear_attention *o, struct vec x,
 void linear_expand_grad(struct vec dx, int beta, const struct linear_attention *o, struct vec x,
                         struct vec g, int rows);
 
-/* Rows i.. of [dp, dn] to dp (rows, linear_width). row: scratch, 2 `rows`. */
-void linear_row_grads(real *dp, real *row, const struct linear_head *h, int i, int rows);
+/* Rows i.. of dp to dp (rows, linear_width), and 1 / den to `inverse` where that depends on n. */
+void linear_row_grads(real *dp, real *inverse, const struct linear_head *h, int i, int rows);
+
+/* Behind them dn, where there is one. dots: dy . y, which is the product of a row of weights with
+ * its gradient. */
+void linear_den_grads(real *dp, const real *inverse, const real *dots, const struct linear_head *h,
+                      int i, int rows);
 
 /* y = a (f^T v) / den; state is written. */
 size_t linear_order_scratch(const struct linear_attention *o);

@@ -1,8 +1,11 @@
 /* quadratic_order.c - linear attention through the weights of its tokens, over tiles of query rows:
- * what is cheaper for few tokens and many features. s = a f^T,  t = c0 + c1 s + c2 s^2 with a
- * basis, else s,  n = t 1,  y = t v / den(n) dt = dp v^T + dn 1^T    ds = dt (c1 + 2 c2 s)    da =
- * ds f    df = ds^T a    dv = t^T dp Keys and values are packed once; df and dv are summed in
- * scratch over the tiles. */
+ * what is cheaper for few tokens and many features.
+ *
+ *   s = a f^T,  t = c0 + c1 s + c2 s^2 with a basis, else s,  n = t 1,  y = t v / den(n)
+ *   g = dp v^T,  dy . y = sum over keys of t g,  dt = g + dn 1^T,  ds = dt (c1 + 2 c2 s)
+ *   da = ds f,  df = ds^T a,  dv = t^T dp
+ *
+ * Keys and values are packed once; df and dv are summed in scratch over the tiles. */
 #include "kernels/linear_head.h"
 
 /* Weights of a tile: two tiles stay in L2. A tile has at least as many rows as keep a product busy.
@@ -13,17 +16,17 @@ enum { TILE_WEIGHTS = 32768, TILE_ROWS = 24 };
 struct plan {
     int rows; /* of a tile */
     ptrdiff_t stride;
-    real *t, *dt;    /* s or t, dt or ds: (rows, M) */
-    real *tile;      /* y not yet divided, or [dp, dn]: (rows, width) */
-    real *row;       /* (2 rows) */
-    real *ones;      /* (M) */
-    real *f_columns; /* f^T packed: (d, M) */
-    real *f_rows;    /* f packed: (M, d) */
-    real *v_columns; /* v^T packed: (e, M) */
-    real *v_rows;    /* v packed: (M, e) */
-    real *a_rows;    /* a of the tile, packed: (rows, d) */
-    real *dp_rows;   /* dp packed: (rows, e) */
-    real *df, *dv;   /* (M, d), (M, e) */
+    real *s, *t, *dt; /* s is t without a basis; dt, then ds: (rows, M) */
+    real *tile;       /* y not yet divided, or [dp, dn]: (rows, width) */
+    real *row;        /* (2 rows) */
+    real *ones;       /* (M) */
+    real *f_columns;  /* f^T packed: (d, M) */
+    real *f_rows;     /* f packed: (M, d) */
+    real *v_columns;  /* v^T packed: (e, M) */
+    real *v_rows;     /* v packed: (M, e) */
+    real *a_rows;     /* a of the tile, packed: (rows, d) */
+    real *dp_rows;    /* dp packed: (rows, e) */
+    real *df, *dv;    /* (M, d), (M, e) */
 };
 
 /* Divides the scratch (NULL: only counts). Returns the number of reals. */
@@ -37,6 +40,9 @@ static size_t make_plan(struct plan *p, const struct linear_attention *o, real *
 
     size_t used = 0, rows = (size_t)p->rows, M = (size_t)o->M;
     p->t = scratch_take(scratch, &used, rows * (size_t)p->stride);
+    p->s = p->t;
+    if (o->basis)
+        p->s = scratch_take(scratch, &used, rows * (size_t)p->stride);
     p->dt = scratch_take(scratch, &used, rows * (size_t)p->stride);
     p->tile = scratch_take(scratch, &used, rows * (size_t)linear_width(o));
     p->row = scratch_take(scratch, &used, 2 * rows);
@@ -68,34 +74,41 @@ static int tile_rows(const struct plan *p, int i, int N)
     return N - i < p->rows ? N - i : p->rows;
 }
 
-/* s for the rows i.. */
-static void products(const struct plan *p, const struct linear_head *h, int i, int rows)
-{
-    kernels_level()->product->multiply(p->t, p->stride, 0, 1,
-                                       linear_rows(vec_at(h->a, (size_t)i, 0)), p->f_columns, rows,
-                                       h->M, h->o->d);
-}
-
-/* t from s, in place. */
-static void weights(const struct plan *p, const struct linear_head *h, int rows)
+/* s and t for the rows i.. */
+static void weights(const struct plan *p, const struct linear_head *h, int i, int rows)
 {
     const struct linear_attention *o = h->o;
     real c0 = (real)o->c[0], c1 = (real)o->c[1], c2 = (real)o->c[2];
+    kernels_level()->product->multiply(p->s, p->stride, 0, 1,
+                                       linear_rows(vec_at(h->a, (size_t)i, 0)), p->f_columns, rows,
+                                       h->M, o->d);
     for (int r = 0; r < rows && o->basis; r++) {
+        const real *s = p->s + r * p->stride;
         real *t = p->t + r * p->stride;
 #pragma omp simd
         for (int j = 0; j < h->M; j++)
-            t[j] = c0 + t[j] * (c1 + c2 * t[j]);
+            t[j] = c0 + s[j] * (c1 + c2 * s[j]);
     }
 }
 
-/* ds from dt, in place, while p->t is s. */
-static void products_grad(const struct plan *p, const struct linear_head *h, int rows)
+/* ds from dp v^T, in place, and dn. */
+static void weights_grad(const struct plan *p, const struct linear_head *h, int i, int rows)
 {
     const struct linear_attention *o = h->o;
+    int e = o->e, width = linear_width(o);
     real c1 = (real)o->c[1], c2 = (real)(2 * o->c[2]);
+    if (width > e) {
+        kernels_level()->tile->dots(p->row + rows, tile_of(p, p->t), tile_of(p, p->dt), rows, h->M);
+        linear_den_grads(p->tile, p->row, p->row + rows, h, i, rows);
+    }
+    for (int r = 0; r < rows && width > e; r++) {
+        real dn = p->tile[r * width + e], *dt = p->dt + r * p->stride;
+#pragma omp simd
+        for (int j = 0; j < h->M; j++)
+            dt[j] += dn;
+    }
     for (int r = 0; r < rows && o->basis; r++) {
-        const real *s = p->t + r * p->stride;
+        const real *s = p->s + r * p->stride;
         real *dt = p->dt + r * p->stride;
 #pragma omp simd
         for (int j = 0; j < h->M; j++)
@@ -118,8 +131,7 @@ void quadratic_order(const struct linear_head *h, real *scratch)
     for (int i = 0; i < h->N; i += p.rows) {
         int rows = tile_rows(&p, i, h->N);
         struct vec t = tile_of(&p, p.t);
-        products(&p, h, i, rows);
-        weights(&p, h, rows);
+        weights(&p, h, i, rows);
         if (normalised) {
             level->tile->dots(h->n + i, t, ones, rows, h->M);
             linear_inverse(p.row, h, h->n + i, rows);
@@ -138,15 +150,10 @@ static void grad_of_tile(const struct plan *p, const struct linear_head *h, int 
     struct vec a = vec_at(h->a, (size_t)i, 0), dp = {p->tile, TYPE_REAL, width};
     struct vec dt = tile_of(p, p->dt);
     linear_row_grads(p->tile, p->row, h, i, rows);
-    if (h->dv.data || h->o->basis)
-        products(p, h, i, rows);
+    weights(p, h, i, rows);
     if (h->da.data || h->df.data) {
-        for (int r = 0; r < rows && width > e; r++)
-            for (int j = 0; j < h->M; j++)
-                p->dt[r * p->stride + j] = p->tile[r * width + e];
-        product->multiply(p->dt, p->stride, width > e, 1, linear_rows(dp), p->v_columns, rows, h->M,
-                          e);
-        products_grad(p, h, rows);
+        product->multiply(p->dt, p->stride, 0, 1, linear_rows(dp), p->v_columns, rows, h->M, e);
+        weights_grad(p, h, i, rows);
     }
     if (h->da.data) {
         struct vec da = vec_at(h->da, (size_t)i, 0);
@@ -158,7 +165,6 @@ static void grad_of_tile(const struct plan *p, const struct linear_head *h, int 
         product->multiply(p->df, d, i > 0, 1, linear_transposed(dt), p->a_rows, h->M, d, rows);
     }
     if (h->dv.data) {
-        weights(p, h, rows);
         product->pack(p->dp_rows, linear_rows(dp), rows, e);
         product->multiply(p->dv, e, i > 0, 1, linear_transposed(tile_of(p, p->t)), p->dp_rows, h->M,
                           e, rows);

@@ -145,7 +145,7 @@ static void linear_attention_backward(const struct node *n)
     kernel_linear_attention_grad(
         tensor_grad_heads(n->in[A]), n->beta[A], tensor_grad_heads(n->in[F]), n->beta[F],
         tensor_grad_heads(n->in[V]), n->beta[V], tensor_heads(n->in[A]), tensor_heads(n->in[F]),
-        tensor_heads(n->in[V]), tensor_heads(n->out), tensor_grad_heads(n->out),
+        tensor_heads(n->in[V]), tensor_grad_heads(n->out),
         saved_at(n, STATE), saved_at(n, SUM), &k, n->scratch_backward->data);
 }
 
@@ -179,7 +179,7 @@ const struct op linear_attention_op = {
     .name = "linear_attention", .infer = linear_attention_infer,
     .products = linear_attention_products, .forward = linear_attention_forward,
     .backward = linear_attention_backward,
-    .backward_reads = READS_IN(A) | READS_IN(F) | READS_IN(V) | READS_OUT,
+    .backward_reads = READS_IN(A) | READS_IN(F) | READS_IN(V),
     .takes = TYPE_REAL | TYPE_BF16 | TAKES_HEADS, .sample = linear_attention_sample,
 };
 

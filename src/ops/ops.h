@@ -175,6 +175,10 @@ struct tensor *op_stored(struct graph *g, struct tensor *x);
  * that is 0 has gradient 0.  x: (.., D), groups divides D. Returns real numbers, contiguous. */
 struct tensor *op_normalize(struct graph *g, struct tensor *x, int groups, double eps);
 
+/* x / max x, row by row, for numbers above 0; the largest has its part in the gradient.  x: (.., D), real.
+ * exp(x - max x) is this of a softmax. */
+struct tensor *op_divide_largest(struct graph *g, struct tensor *x);
+
 /* Softmax over the last axis; with _real the result is real whatever x is. */
 struct tensor *op_softmax(struct graph *g, struct tensor *x);
 struct tensor *op_softmax_real(struct graph *g, struct tensor *x);

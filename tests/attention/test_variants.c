@@ -62,6 +62,13 @@ static const char *const options[] = {
     "{\"name\": \"flasheva\", \"window\": 2, \"group\": 2, \"overlap\": true, "
     "\"group_mean\": \"code\"}",
     "{\"name\": \"eva\", \"group\": 1, \"param\": \"mean\", \"rpe\": false}",
+    "{\"name\": \"elu_linear\", \"order\": \"linear\"}",
+    "{\"name\": \"elu_linear\", \"order\": \"quadratic\"}",
+    "{\"name\": \"hedgehog\", \"form\": \"exp\", \"tie\": true}",
+    "{\"name\": \"hedgehog\", \"form\": \"joint\", \"init\": \"kaiming\"}",
+    "{\"name\": \"hedgehog\", \"init\": \"zeros\"}",
+    "{\"name\": \"based\", \"f\": 3, \"order\": \"linear\"}",
+    "{\"name\": \"aft_simple\", \"form\": \"matrix\"}",
 };
 
 /* The i-th configuration: the defaults of each variant, then the options above; NULL past the end.

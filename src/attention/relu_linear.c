@@ -1,0 +1,42 @@
+/* relu_linear.c - linear attention with the positive parts of queries and keys as features.
+ * Cai et al., "EfficientViT: Multi-Scale Linear Attention", arXiv:2205.14756, section 3.1, eq. 1 and 3,
+ * without the aggregation of its blocks over scales, which is a matter of the backbone. A query without
+ * positive features gives 0. */
+#include "attention/linear.h"
+#include "nn/nn.h"
+
+struct relu_linear {
+    double eps;
+    int order;
+};
+
+static const struct field relu_linear_fields[] = {
+    FIELD_REAL(struct relu_linear, eps, 1e-15, 1e-20, 1,
+               "added to the denominator; 1e-15 as in the authors' code, 1e-5 in timm"),
+    FIELD_ORDER(struct relu_linear),
+    FIELD_END,
+};
+
+static struct tensor *relu_linear_build(struct graph *g, const void *options,
+                                        const struct attn_site *s, struct tensor *x)
+{
+    const struct relu_linear *o = options;
+    const struct linear_terms terms = {.den = DEN_ADD, .eps = o->eps, .order = o->order};
+    struct qkv t = nn_qkv(g, "qkv", x, s->H, s->qkv_bias); /* each (B, H, N, d) */
+    struct tensor *a = op_map(g, t.q, MAP_RELU), *f = op_map(g, t.k, MAP_RELU);
+    return linear_project(g, s, linear_attend(g, s, a, f, t.v, terms));
+}
+
+/* 4 N D^2 + 2 N d (D + H) */
+static double relu_linear_macs(const void *options, const struct attn_site *s)
+{
+    (void)options;
+    return linear_macs(s, (double)s->D / s->H, true);
+}
+
+const struct attn_variant relu_linear_attn = {
+    .name = "relu_linear", .summary = "linear attention, ReLU features (EfficientViT)",
+    .paper = "arXiv:2205.14756", .complexity = "O(N D^2 / H)",
+    .fields = relu_linear_fields, .options_size = sizeof(struct relu_linear),
+    .build = relu_linear_build, .macs = relu_linear_macs,
+};
