@@ -30,11 +30,9 @@ static bool inputs_are_early(const struct graph *g, int at, int reader)
     return true;
 }
 
-/* The whole output as it lies in memory is what the reader takes, and what it gives lies so too. */
+/* The whole output as it lies in memory is what the reader takes. */
 static bool reads_whole(const struct node *n, const struct node *reader)
 {
-    if (reader->out->root != reader->out)
-        return false;
     for (int k = 0; k < reader->inputs; k++) {
         const struct tensor *t = reader->in[k];
         if (t && t->root == n->out->root)

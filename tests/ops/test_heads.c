@@ -159,8 +159,9 @@ static struct tensor *fused_or_not(struct graph *g, bool fused)
     struct tensor *x = graph_input(g, "x", TYPE_REAL, SHAPE(B, N, BUFFER), true);
     struct tensor *rows = graph_input(g, "rows", TYPE_REAL, SHAPE(B, H, N, 5), true);
     struct tensor *W = graph_param(g, "W", SHAPE(D / H, 5), INIT_NORMAL(1));
+    struct tensor *a = heads(g, op_scale(g, x, 1), 0, false);
     struct tensor *y = op_linear(g, rows, W, NULL); /* (B, H, N, D / H) */
-    y = op_merge_heads(g, op_add(g, heads(g, op_scale(g, x, 1), 0, false), y));
+    y = op_merge_heads(g, op_add(g, a, y));
     if (fused)
         graph_fuse(g);
     return y;
