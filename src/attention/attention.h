@@ -39,6 +39,8 @@ struct attn_variant {
     const char *complexity;     /* of time, in N tokens and width D: "O(N^2 D)" */
     const struct field *fields; /* of its options; NULL: none */
     size_t options_size;
+    bool kinks; /* features like relu's, over whose kinks the steps of float jump: gradients are
+                   compared with differences in double alone */
 
     /* Which of the two these options want at the model's site, which has windows. NULL: inner. */
     enum attn_placement (*placement)(const void *options, const struct attn_site *s);

@@ -61,5 +61,5 @@ const struct attn_variant cosformer_attn = {
     .name = "cosformer", .summary = "linear attention, ReLU features, weights fall with distance",
     .paper = "arXiv:2202.08791", .complexity = "O(N D^2 / H)",
     .fields = cosformer_fields, .options_size = sizeof(struct cosformer),
-    .build = cosformer_build, .macs = cosformer_macs,
+    .kinks = true, .build = cosformer_build, .macs = cosformer_macs,
 };

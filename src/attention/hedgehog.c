@@ -85,5 +85,5 @@ const struct attn_variant hedgehog_attn = {
     .name = "hedgehog", .summary = "linear attention, trained mirrored features (Hedgehog)",
     .paper = "arXiv:2402.04347", .complexity = "O(N D^2 / H)",
     .fields = hedgehog_fields, .options_size = sizeof(struct hedgehog),
-    .build = hedgehog_build, .macs = hedgehog_macs,
+    .kinks = true, .build = hedgehog_build, .macs = hedgehog_macs,
 };

@@ -38,5 +38,5 @@ const struct attn_variant relu_linear_attn = {
     .name = "relu_linear", .summary = "linear attention, ReLU features (EfficientViT)",
     .paper = "arXiv:2205.14756", .complexity = "O(N D^2 / H)",
     .fields = relu_linear_fields, .options_size = sizeof(struct relu_linear),
-    .build = relu_linear_build, .macs = relu_linear_macs,
+    .kinks = true, .build = relu_linear_build, .macs = relu_linear_macs,
 };

@@ -91,11 +91,8 @@ static struct tensor *record_attention(struct graph *g, const void *kind)
 
 static bool has_kinks(const struct kind *kind)
 {
-    static const char *const names[] = {"relu_linear", "cosformer"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(kind->name, names[i]) == 0)
-            return true;
-    return false;
+    const struct attn_variant *variant = kind->impl;
+    return variant->kinks;
 }
 
 TEST(bf16__every_attention_agrees_with_real_storage)
