@@ -21,7 +21,7 @@ static const char *const sharing_names[] = {"none", "headwise", "kv", "layer", N
 
 static const struct field linformer_fields[] = {
     FIELD_INT(struct linformer, k, 0, 0, 4096,
-              "rows that keys and values are projected to; 0: patches / 4, rounded up"),
+              "rows that keys and values are projected to; 0: patches / 4, rounded up, and two at least"),
     FIELD_ENUM(
         struct linformer, sharing, SHARE_HEADWISE, sharing_names,
         "projections: none: for each head; headwise: for each layer; kv: one for keys and values; "
@@ -38,7 +38,10 @@ static int linformer_rows(const struct linformer *o, const struct attn_site *s)
     int patches = s->N - s->prefix;
     if (o->pool)
         return s->prefix + patches / (o->pool * o->pool);
-    return o->k ? o->k : (patches + 3) / 4;
+    if (o->k)
+        return o->k;
+    int quarter = (patches + 3) / 4;
+    return quarter >= 2 || s->N == 1 ? quarter : 2;
 }
 
 static enum status linformer_check(const void *options, const struct attn_site *s,

@@ -40,19 +40,35 @@ static void project_tokens_infer(struct graph *g, struct node *n)
         graph_scratch(g, n, rows, rows + (size_t)x->dim[2] * (size_t)k);
 }
 
+static const int *part_first(const struct options *o, int window, int region)
+{
+    return o->first + window * (o->regions + 1) + region;
+}
+
+static int tokens_of(const struct options *o, int N, int window, int region)
+{
+    const int *first = o->regions > 1 ? part_first(o, window, region) : NULL;
+    return first ? first[1] - first[0] : N;
+}
+
+/* Where regions differ in size, products do: one entry for each region of each window. */
 static void project_tokens_products(const struct node *n, product_visit *visit, void *context)
 {
+    const struct options *o = n->options;
     const int *x = n->in[X]->shape.dim;
-    const struct product y = {
-        .m = axis(n->in[WEIGHT], 1),
-        .n = x[3],
-        .k = x[2],
-        .ta = TRANSPOSED,
-        .a = WEIGHT,
-        .b = X,
-        .count = (double)x[0] * x[1],
-    };
-    visit(&y, context);
+    for (int part = 0; part < o->windows * o->regions; part++) {
+        const struct product y = {
+            .m = axis(n->in[WEIGHT], 1),
+            .n = x[3],
+            .k = tokens_of(o, x[2], part / o->regions, part % o->regions),
+            .ta = TRANSPOSED,
+            .a = WEIGHT,
+            .b = X,
+            .count = (double)(x[0] / o->windows) * x[1],
+        };
+        if (y.k > 0)
+            visit(&y, context);
+    }
 }
 
 /* The tokens of one region of one head of one image, where they lie or in scratch. */
@@ -83,9 +99,9 @@ static struct part part_of(const struct node *n, struct heads y, real *scratch, 
     p.y = vec_at(heads_at(y, b, h), (size_t)region * (size_t)k, 0);
     if (o->regions == 1)
         return p;
-    const int *first = o->first + window * (o->regions + 1) + region;
-    p.tokens = first[1] - first[0];
-    p.rows = (struct row_order){o->token + window * N + first[0], (size_t)p.tokens};
+    p.tokens = tokens_of(o, N, window, region);
+    p.rows = (struct row_order){o->token + window * N + *part_first(o, window, region),
+                                (size_t)p.tokens};
     if (p.tokens == 0)
         return p;
     struct vec xs = {scratch, x->type, p.d}, Ws = {scratch + (size_t)N * (size_t)p.d, TYPE_REAL, k};
@@ -149,7 +165,7 @@ static void project_tokens_backward(const struct node *n)
 /* Both kinds of weights, and two windows of which one has two regions. */
 static struct tensor *project_tokens_sample(struct graph *g)
 {
-    static const unsigned char region[] = {0, 1, 1, 0, 1, 1, 1, 1};
+    static const unsigned char region[] = {0, 1, 1, 0, 1, 0, 1, 1};
     static const struct token_regions regions = {2, 4, region};
     struct tensor *x = graph_sample(g, SHAPE(2, 2, 4, 3));
     struct tensor *W = graph_param(g, "weight", SHAPE(4, 2), INIT_NORMAL(1));

@@ -157,6 +157,15 @@ static bool list_graph(struct ceiling *c, const struct graph *g, double slices)
     return !l.failed;
 }
 
+static double macs_without_products(const struct graph *g)
+{
+    double macs = 0;
+    for (int i = 0; i < g->node_count; i++)
+        if (!g->nodes[i]->op->products && !g->nodes[i]->again)
+            macs += node_macs(g->nodes[i]);
+    return macs;
+}
+
 enum status ceiling_list(struct ceiling *c, const struct experiment *x, enum network_mode mode,
                          int batch, struct error *err)
 {
@@ -168,6 +177,7 @@ enum status ceiling_list(struct ceiling *c, const struct experiment *x, enum net
     double slices = (double)batch / n->slice;
     bool listed = list_graph(c, n->infer, slices);
     c->share = c->flops / (2 * n->macs * batch);
+    c->other = macs_without_products(n->infer) / graph_macs(n->infer);
     if (listed && mode == NETWORK_TRAIN) {
         c->flops = 0;
         c->count = 0;

@@ -30,6 +30,7 @@ struct ceiling {
     int slice;    /* images whose rows they have */
     double flops; /* of all of them in a step */
     double share; /* of the graph's MACs that they stand for, forward */
+    double other; /* of the graph's MACs, done by ops without products: poolings, convolutions */
     double flops_per_second, flops_per_second_alone; /* all FLOPs by the time that they take */
 };
 
