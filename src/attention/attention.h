@@ -55,6 +55,10 @@ struct attn_variant {
 
     /* Multiply-adds of one image, by the paper's closed form; projections included. */
     double (*macs)(const void *options, const struct attn_site *s);
+
+    /* Changes options so that the gradient is the derivative of the output: off goes what the gradient
+     * takes for a constant by definition though it is not. For checks of gradients. NULL: it always is. */
+    void (*exact)(void *options);
 };
 
 /* The i-th variant as a kind for configs; kind->impl is its struct attn_variant. The first one is

@@ -175,6 +175,23 @@ struct tensor *op_stored(struct graph *g, struct tensor *x);
  * that is 0 has gradient 0.  x: (.., D), groups divides D. Returns real numbers, contiguous. */
 struct tensor *op_normalize(struct graph *g, struct tensor *x, int groups, double eps);
 
+/* What is taken from exponents lest they overflow: nothing, the largest of the row, or the largest of all
+ * columns and all tokens of a region. It is a constant to the gradient, which is the derivative where it
+ * cancels, as it does from linear attention over the features alone. */
+enum exp_top { TOP_NONE, TOP_ROW, TOP_TOKENS };
+
+struct exp_terms {
+    double scale, factor, eps; /* scale above 0 */
+    enum exp_top top;
+    const struct token_regions *regions; /* of TOP_TOKENS, as above; or NULL */
+};
+
+/* Positive random features: factor exp(scale z - scale^2 / 2 |x|^2 - top) + eps, top that of scale z.
+ * z: (B, .., N, m), real, products of x with random rows  x: (B, .., N, d), or NULL: no norms.
+ * Returns (B, .., N, m), real, contiguous. Choromanski et al., arXiv:2009.14794, lemma 1. */
+struct tensor *op_exp_features(struct graph *g, struct tensor *z, struct tensor *x,
+                               const struct exp_terms *terms);
+
 /* x / max x, row by row, for numbers above 0; the largest has its part in the gradient.  x: (.., D), real.
  * exp(x - max x) is this of a softmax. */
 struct tensor *op_divide_largest(struct graph *g, struct tensor *x);

@@ -93,12 +93,15 @@ static const struct {
     {"windows of a long map", {LONG_MAP, .N = 32, .window = {4, 2}, .shift = {2, 1}}},
 };
 
-/* Checks the variant with these options at each place that it takes. */
+/* Checks the variant with these options, made exact, at each place that it takes. */
 static void check_options(struct gradcheck *result, const struct choice *attention,
                           const char *what)
 {
+    const struct attn_variant *variant = attention->kind->impl;
     int checked = 0;
     struct error err = {.status = OK};
+    if (variant->exact)
+        variant->exact(attention->options);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         struct variant_case v = {.attention = *attention, .site = places[i].site};
         char where[96];

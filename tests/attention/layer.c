@@ -49,12 +49,15 @@ struct attn_site layer_site(int B, int N, int D, int H)
                               .proj_bias = true};
 }
 
-void layer_begin(struct layer *l, const char *json, struct attn_site site)
+static void begin(struct layer *l, const char *json, struct attn_site site, bool exact)
 {
     struct rig *r = &l->rig;
     rig_begin(r, site.B, false);
     l->site = site;
     layer_choose(l, json);
+    const struct attn_variant *v = l->attention.kind->impl;
+    if (exact && v->exact)
+        v->exact(l->attention.options);
     CHECK_OK(attn_check(&l->attention, &site, &r->error), r->error);
     struct shape shape = SHAPE(site.B, site.N, site.D);
     struct tensor *x = graph_input(r->graph, "x", TYPE_REAL, shape, true);
@@ -63,6 +66,16 @@ void layer_begin(struct layer *l, const char *json, struct attn_site site)
     CHECK(shape_equal(&y->shape, &shape));
     rig_ready(r, y, site.B);
     rig_randomize(r, 1);
+}
+
+void layer_begin(struct layer *l, const char *json, struct attn_site site)
+{
+    begin(l, json, site, false);
+}
+
+void layer_begin_exact(struct layer *l, const char *json, struct attn_site site)
+{
+    begin(l, json, site, true);
 }
 
 void layer_end(struct layer *l)

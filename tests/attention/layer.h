@@ -26,6 +26,9 @@ struct attn_site layer_site(int B, int N, int D, int H);
 
 /* The layer ready to run on site.B images, with random parameters and the input x (B, N, D). */
 void layer_begin(struct layer *l, const char *json, struct attn_site site);
+
+/* The same with options of which the gradient is the derivative (struct attn_variant, exact). */
+void layer_begin_exact(struct layer *l, const char *json, struct attn_site site);
 void layer_end(struct layer *l);
 
 /* Values and gradient of the parameter "attn.NAME". */

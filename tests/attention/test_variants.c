@@ -69,6 +69,11 @@ static const char *const options[] = {
     "{\"name\": \"hedgehog\", \"init\": \"zeros\"}",
     "{\"name\": \"based\", \"f\": 3, \"order\": \"linear\"}",
     "{\"name\": \"aft_simple\", \"form\": \"matrix\"}",
+    "{\"name\": \"performer\", \"map\": \"hyp\", \"m\": 7, \"scaling\": true}",
+    "{\"name\": \"performer\", \"map\": \"relu\", \"orthogonal\": false}",
+    "{\"name\": \"dijiang\", \"map\": \"exp\", \"radial\": \"chi\"}",
+    "{\"name\": \"dijiang\", \"projection\": \"paper\", \"norm\": \"group_norm\", "
+    "\"group_eps\": 0.1}", /* less is steep: two channels of a group become their sign */
 };
 
 /* The i-th configuration: the defaults of each variant, then the options above; NULL past the end.
@@ -245,6 +250,8 @@ TEST(every_variant__has_the_gradient_of_its_output) /* identity I18 */
             struct layer l;
             if (!begin_at(&l, json_at(i), s))
                 continue;
+            layer_end(&l);
+            layer_begin_exact(&l, json_at(i), sites[s]);
             rig_check_gradients(&l.rig, 1e-7);
             layer_end(&l);
         }
