@@ -56,8 +56,9 @@ struct attn_variant {
     /* Multiply-adds of one image, by the paper's closed form; projections included. */
     double (*macs)(const void *options, const struct attn_site *s);
 
-    /* Changes options so that the gradient is the derivative of the output: off goes what the gradient
-     * takes for a constant by definition though it is not. For checks of gradients. NULL: it always is. */
+    /* For checks of gradients alone: changes options to some with which differences can tell whether the
+     * gradient is right. Off goes what it takes for a constant by definition though it is none, and
+     * what is steeper than a step. NULL: differences can tell with any options. */
     void (*exact)(void *options);
 };
 

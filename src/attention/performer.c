@@ -97,7 +97,8 @@ static double performer_macs(const void *options, const struct attn_site *s)
            (o->map == PERFORMER_RELU ? 0 : 2 * N * D);
 }
 
-/* eps is what the largest exponent does not cancel from; few rows have few kinks of relu in reach. */
+/* The largest exponent, a constant to the gradient, does not cancel where eps is above 0; few rows have
+ * few kinks of relu in reach. */
 static void performer_exact(void *options)
 {
     struct performer *o = options;
@@ -109,6 +110,6 @@ const struct attn_variant performer_attn = {
     .name = "performer", .summary = "linear attention, positive random features (FAVOR+)",
     .paper = "arXiv:2009.14794", .complexity = "O(N m D)",
     .fields = performer_fields, .options_size = sizeof(struct performer),
-    .check = performer_check, .build = performer_build, .macs = performer_macs,
+    .kinks = true, .check = performer_check, .build = performer_build, .macs = performer_macs,
     .exact = performer_exact,
 };
