@@ -7,25 +7,19 @@ PyTorch's side is softmax(scale q k^T) v alone, on q, k and v that lie as suits 
 """
 
 import json
-import math
-import re
 
-from bench_run import PROGRAM, Failed, config_path, effective_config, run, say, summary, today
+from bench_run import PROGRAM, config_path, effective_config, say, summary, today
 
 CONFIG = "attention"
 # Image size and batch: B x N is about the same in all.
 SIZES = ((224, 64), (448, 16), (896, 4))
-VARIANT_SIZES = ((128, 196), *SIZES)
-FIT_FROM = 196  # tokens from which on the exponent is fitted
-# Options under which costs are compared; all others are at their defaults.
-OPTIONS = {"linformer": {"k": 64}}
 
 
-def attnbench(options, size, batch, mode, precision, seconds, number, *settings):
+def attnbench(options, size, batch, mode, precision, seconds, number):
     """Seconds of the mixing for one image, its FLOP/s, and the step blocks of the whole model."""
     command = [PROGRAM, "bench", config_path(CONFIG), "--mode", mode, "--batch", str(batch),
                "--threads", str(options.threads), "--seconds", str(seconds), "--profile", "--json"]
-    for setting in ("model.image_size=%d" % size, "train.precision=%s" % precision, *settings):
+    for setting in ("model.image_size=%d" % size, "train.precision=%s" % precision):
         command += ["--set", setting]
     result = options.store.run(command, number=number)
     profile = result["profile"]
@@ -107,59 +101,3 @@ def measure(options, choose, run_torch):
             "trials": trials,
             "products": {precision: products[precision]["gflops_per_sec"]
                          for precision in options.precisions}}
-
-
-# --- every variant --------------------------------------------------------------------------------
-
-def published_exponent(complexity):
-    """Of N in a text such as "O(N^2 D)"; None where it is not a plain power."""
-    if re.search(r"log|sqrt|\+", complexity):
-        return None
-    power = re.search(r"\bN\^([\d.]+)", complexity)
-    return float(power.group(1)) if power else 1.0 if re.search(r"\bN\b", complexity) else None
-
-
-def fit_exponent(points):
-    """The slope of a line through (log N, log seconds)."""
-    points = [(math.log(n), math.log(seconds)) for n, seconds in points if n >= FIT_FROM]
-    if len(points) < 2:
-        return None
-    mean_x = sum(x for x, _ in points) / len(points)
-    mean_y = sum(y for _, y in points) / len(points)
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum(
-        (x - mean_x) ** 2 for x, _ in points)
-
-
-def measure_variant(options, variant, model):
-    name = variant["name"]
-    out = {"name": name, "complexity": variant["complexity"], "points": [],
-           "options": OPTIONS.get(name, {}),
-           "published_exponent": published_exponent(variant["complexity"])}
-    settings = ["model.pool=mean", "model.attention=%s" % name]
-    settings += ["model.attention.%s=%s" % pair for pair in out["options"].items()]
-    for size, batch in VARIANT_SIZES:
-        tokens = tokens_of(model, size)
-        try:
-            results = [attnbench(options, size, batch, "train", "fp32", options.seconds / 4, number,
-                                 *settings) for number in range(options.rounds)]
-        except Failed as reason:
-            out["failed"] = "N = %d: %s" % (tokens, reason)
-            break
-        out["points"].append({"tokens": tokens, "batch": batch, **summarize(results)})
-    out["exponent"] = fit_exponent([(point["tokens"], point["seconds_per_image"]["median"])
-                                    for point in out["points"]])
-    say("  %-16s N^%s" % (name, "?" if out["exponent"] is None else "%.2f" % out["exponent"]))
-    return out
-
-
-def measure_variants(options):
-    """Forward and backward in fp32 without class token, for every variant that attnbench lists."""
-    say("attention variants")
-    known = run([PROGRAM, "list", "attention", "--json"])["attention"]
-    wanted = options.variants.split(",") if options.variants else [v["name"] for v in known]
-    for name in wanted:
-        if name not in [variant["name"] for variant in known]:
-            raise Failed("--variants: attnbench does not know %s" % name)
-    model = model_of()
-    return {"date": today(), "rows": [measure_variant(options, variant, model)
-                                      for variant in known if variant["name"] in wanted]}

@@ -20,7 +20,10 @@ GOALS = {
     ("threads", "bf16"): {"part": 0.85},
     # Of the exponent with which the time of a mechanism grows with N: distance from its paper's.
     ("variant", "fp32"): {"distance": 0.15},
+    # Times the block of standard in training: any mechanism; one whose time is linear in N.
+    ("block", "fp32"): {196: 2.5, 3136: 1},
 }
+BLOCK_TOKENS = (196, 3136)
 NOTHING = ("–", "–")  # no goal, nothing to say
 
 
@@ -99,3 +102,12 @@ def exponent(published, fitted):
     distance = GOALS["variant", "fp32"]["distance"]
     return ("%g ± %g" % (published, distance),
             verdict(abs(fitted - published) <= distance, "%+.2f" % (fitted - published)))
+
+
+def block(published, against):
+    """`against`: {N: times standard}. Only mechanisms of linear time have a goal at the largest."""
+    goals = {n: goal for n, goal in GOALS["block", "fp32"].items()
+             if n in against and (n == BLOCK_TOKENS[0] or published == 1)}
+    missed = ["%.2f at %d" % (against[n], n) for n, goal in goals.items() if against[n] > goal]
+    return (", ".join("%g at %d" % (goal, n) for n, goal in goals.items()),
+            verdict(None if not goals else not missed, ", ".join(missed)))

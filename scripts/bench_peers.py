@@ -24,6 +24,7 @@ import sys
 from typing import NamedTuple
 
 import bench_attention
+import bench_blocks
 import bench_tables
 from bench_run import (PROGRAM, ROOT, TORCH_PEER, WORK, Failed, OutOfTime, Store, commit,
                        config_path, cpu_flags, effective_config, machine, run, say, summary, today,
@@ -54,7 +55,7 @@ ROWS = (
     Row("infer_vit_tiny_1", "infer ViT-Ti/16 224, batch 1", "vit_tiny_224", "infer", 1),
     Row("infer_swin_tiny", "infer Swin-T 224, batch 16", "swin_tiny_224", "infer", 16),
 )
-SCALING, ATTENTION, VARIANTS = "scaling", "attention", "variants"
+SCALING, ATTENTION, BLOCKS = "scaling", "attention", "blocks"
 
 
 # --- the sides ------------------------------------------------------------------------------------
@@ -326,7 +327,7 @@ def measure_scaling(options):
 # --- all of it ------------------------------------------------------------------------------------
 
 def parse():
-    names = [row.name for row in ROWS] + [SCALING, ATTENTION, VARIANTS]
+    names = [row.name for row in ROWS] + [SCALING, ATTENTION, BLOCKS]
     parser = argparse.ArgumentParser(prog="bench-peers", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", help="some of %s (default: all); what was recorded of the others "
@@ -337,7 +338,7 @@ def parse():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)),
                         help="of each side (default: all cores)")
     parser.add_argument("--precisions", default=",".join(PRECISIONS), help="default: fp32,bf16")
-    parser.add_argument("--variants", help="attention mechanisms of the row variants (default: all "
+    parser.add_argument("--variants", help="attention mechanisms of the row blocks (default: all "
                         "that `attnbench list attention` names)")
     parser.add_argument("--minutes", type=float,
                         help="stop before a measurement that would begin later (exit code 3)")
@@ -396,8 +397,8 @@ def record(options):
     if ATTENTION in options.rows:
         out["attention"] = bench_attention.measure(options, lambda what, forms: choose(
             what, options, kernel, forms), run_torch)
-    if VARIANTS in options.rows:
-        out["variants"] = bench_attention.measure_variants(options)
+    if BLOCKS in options.rows:
+        out["blocks"] = bench_blocks.measure(options)
     say("%d measurements, %d used again" % (options.store.measured, options.store.reused))
     return out
 
