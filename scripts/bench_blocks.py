@@ -24,11 +24,11 @@ def tokens_of(size):
 
 
 def published_exponent(complexity):
-    """Of N in a text such as "O(N^2 D)"; None where it is not a plain power."""
-    if re.search(r"log|sqrt|\+", complexity):
+    """Of N in a text such as "O(N^2 D)"; None where it is not one plain power."""
+    powers = re.findall(r"\bN\b(?:\^([\d.]+))?", complexity)
+    if re.search(r"log|sqrt", complexity) or len(powers) != 1:
         return None
-    power = re.search(r"\bN\^([\d.]+)", complexity)
-    return float(power.group(1)) if power else 1.0 if re.search(r"\bN\b", complexity) else None
+    return float(powers[0]) if powers[0] else 1.0
 
 
 def fit_exponent(points):
