@@ -5,8 +5,9 @@
 
 A run's folder is GROUP_ATTENTION_PRECISION_sSEED. One table for each group and precision, one row for
 each attention: the last epoch's test accuracy (mean, standard deviation over seeds with n - 1, each
-seed's), parameters, multiply-adds of one image, and (accuracy / that of standard) / (parameters /
-those of standard).
+seed's), parameters, multiply-adds of one image, (accuracy / that of standard) / (parameters / those
+of standard), and training speed and the memory of its step where `scripts/results --bench` measured
+them.
 """
 import json
 import pathlib
@@ -14,12 +15,24 @@ import re
 import statistics
 import sys
 
-ATTENTIONS = ["standard", "optimized", "efficient", "super"]
-RUN = re.compile(r"(.+)_(%s)_(fp32|bf16)_s(\d+)$" % "|".join(ATTENTIONS))
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ATTENTIONS = re.findall(r"^ATTENTION\((\w+)\)",
+                        (ROOT / "src/attention/variants.def").read_text(), re.MULTILINE)
+RUN = re.compile(r"(.+?)_(%s)_(fp32|bf16)_s(\d+)$" %
+                 "|".join(sorted(ATTENTIONS, key=len, reverse=True)))
+
+
+def read_bench(run):
+    """(images a second, MB of the step blocks), or None."""
+    if not (run / "bench.json").exists():
+        return None
+    bench = json.loads((run / "bench.json").read_text())
+    return bench["img_per_sec"], bench["block_bytes"] / 1e6
 
 
 def read_runs(folder):
-    """{(group, precision): {attention: {seed: (accuracy, parameters, macs)}}} of finished runs."""
+    """{(group, precision): {attention: {seed: (accuracy, parameters, macs, bench)}}} of finished
+    runs."""
     groups = {}
     for run in sorted(folder.iterdir()):
         match = RUN.match(run.name)
@@ -31,14 +44,17 @@ def read_runs(folder):
         group, attention, precision, seed = match.groups()
         rows = groups.setdefault((group, precision), {})
         rows.setdefault(attention, {})[int(seed)] = (last["val_top1"], start["params"],
-                                                     start["macs"])
+                                                     start["macs"], read_bench(run))
     return groups
 
 
 def table(rows):
     base = rows.get("standard")
-    print("| attention | test accuracy, % | seeds | parameters | MACs an image | ratio |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    benched = any(run[3] for seeds in rows.values() for run in seeds.values())
+    head = ["attention", "test accuracy, %", "seeds", "parameters", "MACs an image", "ratio"]
+    head += ["training, img/s", "step, MB"] if benched else []
+    print("| %s |" % " | ".join(head))
+    print("| %s |" % " | ".join(["---"] * len(head)))
     for attention in ATTENTIONS:
         if attention not in rows:
             continue
@@ -48,13 +64,17 @@ def table(rows):
         text = f"{mean:.2f}"
         if len(accuracies) > 1:
             text += f" ± {statistics.stdev(accuracies):.2f}"
-        _, parameters, macs = next(iter(seeds.values()))
+        _, parameters, macs, _ = next(iter(seeds.values()))
         ratio = "–"
         if base:
             base_mean = statistics.mean(run[0] for run in base.values())
             ratio = f"{mean / base_mean / (parameters / next(iter(base.values()))[1]):.3f}"
         each = ", ".join(f"{seeds[s][0]:.2f}" for s in sorted(seeds))
-        print(f"| {attention} | {text} | {each} | {parameters:,} | {macs / 1e6:.2f} M | {ratio} |")
+        line = f"| {attention} | {text} | {each} | {parameters:,} | {macs / 1e6:.2f} M | {ratio} |"
+        if benched:
+            speed = next((run[3] for run in seeds.values() if run[3]), None)
+            line += f" {speed[0]:.0f} | {speed[1]:.1f} |" if speed else " – | – |"
+        print(line)
 
 
 def main():
