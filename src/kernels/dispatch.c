@@ -16,8 +16,9 @@
 #define KERNELS_LEVEL(isa)                                                                         \
     .elementwise = &elementwise_##isa, .map = map_##isa, .gelu = &gelu_##isa,                      \
     .columns = &columns_##isa, .softmax = &softmax_##isa, .norm = &norm_##isa,                     \
-    .tokens = &tokens_##isa, .sets = &sets_##isa, .outer = &outer_##isa, .optim = &optim_##isa,    \
-    .product = &product_##isa, .epilogue = &epilogue_##isa, .tile = &tile_##isa
+    .tokens = &tokens_##isa, .sets = &sets_##isa, .outer = &outer_##isa, .taps = &taps_##isa,      \
+    .wkv = &wkv_##isa, .scan = &scan_##isa, .optim = &optim_##isa, .product = &product_##isa,      \
+    .epilogue = &epilogue_##isa, .tile = &tile_##isa
 
 /* From the lowest to the highest; this build may lack the upper ones. */
 static const struct kernels_level levels[] = {
@@ -230,6 +231,59 @@ void kernel_outer_grad(struct vec dx, int beta, struct vec x, struct vec dy, boo
                        int groups, size_t rows, size_t cols)
 {
     chosen->outer->outer_grad(dx, beta, x, dy, symmetric, groups, rows, cols);
+}
+
+void kernel_taps(struct vec y, int beta, struct vec x, const real *w, const real *bias,
+                 const int *from, size_t rows, int taps, size_t cols)
+{
+    chosen->taps->taps(y, beta, x, w, bias, from, rows, taps, cols);
+}
+
+void kernel_taps_grad(real *dw, struct vec x, struct vec dy, const int *from, size_t rows, int taps,
+                      size_t cols)
+{
+    chosen->taps->taps_grad(dw, x, dy, from, rows, taps, cols);
+}
+
+void kernel_tap_rows(struct vec y, int beta, struct vec x, const real *factor, const int *from,
+                     size_t rows, int taps, size_t cols)
+{
+    chosen->taps->tap_rows(y, beta, x, factor, from, rows, taps, cols);
+}
+
+size_t kernel_bi_wkv_scratch(size_t rows)
+{
+    return (size_t)5 * WKV_COLS * rows;
+}
+
+void kernel_bi_wkv(struct vec y, struct vec zeta, struct vec k, struct vec v, const real *decay,
+                   const real *first, const struct row_sequence *rows, size_t cols, real *scratch)
+{
+    chosen->wkv->bi_wkv(y, zeta, k, v, decay, first, rows, cols, scratch);
+}
+
+void kernel_bi_wkv_grad(struct vec dk, int beta_k, struct vec dv, int beta_v, real *ddecay,
+                        real *dfirst, struct vec k, struct vec v, struct vec y, struct vec zeta,
+                        struct vec dy, const real *decay, const real *first,
+                        const struct row_sequence *rows, size_t cols, real *scratch)
+{
+    chosen->wkv->bi_wkv_grad(dk, beta_k, dv, beta_v, ddecay, dfirst, k, v, y, zeta, dy, decay,
+                             first, rows, cols, scratch);
+}
+
+size_t kernel_selective_scan_scratch(size_t rows, int states)
+{
+    return (rows / SCAN_TILE + 1 + 2 * SCAN_TILE) * SCAN_COLS * (size_t)states;
+}
+
+void kernel_selective_scan(struct vec y, const struct scan *s)
+{
+    chosen->scan->selective_scan(y, s);
+}
+
+void kernel_selective_scan_grad(const struct scan_grad *g, const struct scan *s, real *scratch)
+{
+    chosen->scan->selective_scan_grad(g, s, scratch);
 }
 
 void kernel_cross_entropy(real *loss, real *p, struct vec x, const int *label, double smoothing,

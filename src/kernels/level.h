@@ -15,6 +15,9 @@ struct kernels_level {
     const struct kernels_tokens *tokens;
     const struct kernels_outer *outer;
     const struct kernels_sets *sets;
+    const struct kernels_taps *taps;
+    const struct kernels_wkv *wkv;
+    const struct kernels_scan *scan;
     const struct kernels_optim *optim;
     const struct kernels_product *product;
     const struct kernels_epilogue *epilogue;

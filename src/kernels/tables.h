@@ -5,6 +5,7 @@
 
 #include "kernels/kernels.h"
 #include "kernels/product.h"
+#include "kernels/sequence.h"
 #include "kernels/tile.h"
 
 struct kernels_elementwise {
@@ -85,6 +86,33 @@ struct kernels_sets {
                          const struct set_softmax *o);
 };
 
+struct kernels_taps {
+    void (*taps)(struct vec y, int beta, struct vec x, const real *w, const real *bias,
+                 const int *from, size_t rows, int taps, size_t cols);
+    void (*taps_grad)(real *dw, struct vec x, struct vec dy, const int *from, size_t rows,
+                      int taps, size_t cols);
+    void (*tap_rows)(struct vec y, int beta, struct vec x, const real *factor, const int *from,
+                     size_t rows, int taps, size_t cols);
+};
+
+enum { WKV_COLS = 32 }; /* columns of a block, at most */
+
+struct kernels_wkv {
+    void (*bi_wkv)(struct vec y, struct vec zeta, struct vec k, struct vec v, const real *decay,
+                   const real *first, const struct row_sequence *rows, size_t cols, real *scratch);
+    void (*bi_wkv_grad)(struct vec dk, int beta_k, struct vec dv, int beta_v, real *ddecay,
+                        real *dfirst, struct vec k, struct vec v, struct vec y, struct vec zeta,
+                        struct vec dy, const real *decay, const real *first,
+                        const struct row_sequence *rows, size_t cols, real *scratch);
+};
+
+enum { SCAN_COLS = 16, SCAN_TILE = 16 }; /* channels of a lane, at most; rows of a tile */
+
+struct kernels_scan {
+    void (*selective_scan)(struct vec y, const struct scan *s);
+    void (*selective_scan_grad)(const struct scan_grad *g, const struct scan *s, real *scratch);
+};
+
 struct kernels_optim {
     void (*sum_into)(real *sum, const real *x, size_t n);
     double (*sum_squares)(const real *x, size_t n);
@@ -109,6 +137,9 @@ struct kernels_epilogue {
     extern const struct kernels_tokens tokens_##isa;                                               \
     extern const struct kernels_outer outer_##isa;                                                 \
     extern const struct kernels_sets sets_##isa;                                                   \
+    extern const struct kernels_taps taps_##isa;                                                   \
+    extern const struct kernels_wkv wkv_##isa;                                                     \
+    extern const struct kernels_scan scan_##isa;                                                   \
     extern const struct kernels_optim optim_##isa;                                                 \
     extern const struct kernels_product product_##isa;                                             \
     extern const struct kernels_epilogue epilogue_##isa;                                           \

@@ -56,6 +56,9 @@ struct tensor *op_add_table(struct graph *g, struct tensor *x, const real *table
  * arXiv:2103.17239, eq. 2. */
 struct tensor *op_scale_cols(struct graph *g, struct tensor *x, struct tensor *gamma);
 
+/* mu a + (1 - mu) b, column by column.  a, b: (.., D), the same shape  mu: (D), a parameter. */
+struct tensor *op_blend_cols(struct graph *g, struct tensor *a, struct tensor *b, struct tensor *mu);
+
 /* Puts one learned token before the others.  x: (B, N, D)  token: (1, 1, D). Returns (B, N + 1, D). */
 struct tensor *op_add_token(struct graph *g, struct tensor *x, struct tensor *token);
 
@@ -140,6 +143,61 @@ int token_regions_count(const struct token_regions *regions);
  * a multiple of windows (ERR_SHAPE). Wang et al., arXiv:2006.04768, eq. 7. */
 struct tensor *op_project_tokens(struct graph *g, struct tensor *x, struct tensor *W,
                                  const struct token_regions *regions);
+
+/* Where tokens lie on a map: those before `prefix` do not, the others are its grid[0] x grid[1] patches
+ * in raster order. With regions (NULL: none) patches of another region are as if off the map; so are
+ * those of another window. */
+struct token_map {
+    int grid[2], prefix;
+    const struct token_regions *regions;
+};
+
+/* Convolution of a map, each channel by itself, with zeros off the map, as large as before (PyTorch's
+ * padding "same"; a correlation, as there).  x: (B, N, C)  weight: (C, 1, h, w), h and w odd, a
+ * parameter  bias: (C) or NULL. Returns (B, N, C), 0 for the tokens before the map. */
+struct tensor *op_depthwise(struct graph *g, struct tensor *x, struct tensor *weight,
+                            struct tensor *bias, const struct token_map *map);
+
+/* Mean of the size x size patches around each one that are on the map, minus that one; size odd.
+ * x: (B, N, C). Returns (B, N, C), 0 for the tokens before the map. Yu et al., arXiv:2111.11418,
+ * section 3.2. */
+struct tensor *op_map_pool(struct graph *g, struct tensor *x, int size,
+                           const struct token_map *map);
+
+/* Q-Shift: a quarter of the columns each from so many patches to the left, to the right, above and
+ * below, 0 off the map; the tokens before the map stay as they are.  x: (B, N, C), quarter i from
+ * column C i / 4 on. Duan et al., arXiv:2403.02308, section 3.2. */
+struct tensor *op_map_shift(struct graph *g, struct tensor *x, int pixels,
+                            const struct token_map *map);
+
+/* How tokens follow one another: in `order` (NULL: as they lie; copied), or from its end with
+ * `reversed`. With regions (NULL: none) those of each are a sequence of their own. */
+struct token_sequence {
+    const int *order;
+    bool reversed;
+    const struct token_regions *regions;
+};
+
+/* Convolution along a sequence, each channel by itself, of a token and the k - 1 before it, 0 before the
+ * first.  x: (B, N, C)  weight: (C, 1, k), its last column for the token itself, a parameter  bias: (C)
+ * or NULL. Returns (B, N, C). */
+struct tensor *op_causal_conv(struct graph *g, struct tensor *x, struct tensor *weight,
+                              struct tensor *bias, const struct token_sequence *sequence);
+
+/* Bi-WKV: y[t] = the average of v with weights e^(k[i] - w (|t - i| - 1)), of v[t] with e^(k[t] + u),
+ * column by column, over a sequence of T tokens with w = decay / T and u = first / T, which may be
+ * negative.  k, v: (B, N, C)  decay, first: (C), parameters. Returns (B, N, C). Time O(N C), states real.
+ * Duan et al., arXiv:2403.02308, section 3.2, u divided as in the authors' code. */
+struct tensor *op_bi_wkv(struct graph *g, struct tensor *k, struct tensor *v, struct tensor *decay,
+                         struct tensor *first, const struct token_sequence *sequence);
+
+/* Selective scan along a sequence: for each channel, with n numbers h that are 0 before the first token,
+ * h = exp(dt A) h + dt x B, y = h . C + D x, A = - exp A_log.  x, dt: (B, N, E)  A_log: (E, n), n at most
+ * SCAN_STATES, and D: (E), parameters  B, C: (B, N, n), cast to real. Returns (B, N, E); states are real.
+ * Gu and Dao, arXiv:2312.00752, eq. 2 and algorithm 2. */
+struct tensor *op_selective_scan(struct graph *g, struct tensor *x, struct tensor *dt,
+                                 struct tensor *A_log, struct tensor *B, struct tensor *C,
+                                 struct tensor *D, const struct token_sequence *sequence);
 
 /* Bias of the scores of a window h x w from the tokens' relative positions, for every head:
  * y[a, i, j] = table[(yi - yj + h - 1)(2 w - 1) + xi - xj + w - 1, a], tokens in raster order.

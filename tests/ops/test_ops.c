@@ -1,6 +1,7 @@
 /* test_ops.c - what every line of ops.def must have, and what wrong shapes get. */
 #include "graph/rig.h"
 #include "ops/ops.h"
+#include "wrong.h"
 
 TEST(op_at__ends_with_null)
 {
@@ -372,10 +373,7 @@ static void wrong_drop_path(struct graph *g)
     op_drop_path(g, input(g, SHAPE(4)), 0.5);
 }
 
-static const struct wrong {
-    const char *op, *shape;
-    void (*record)(struct graph *g);
-} wrongs[] = {
+static const struct wrong wrongs[] = {
     {"add", "(2, 3, 5)", wrong_add},
     {"multiply", "(2, 3)", wrong_multiply},
     {"add_rows", "(1, 4, 4)", wrong_add_rows},
@@ -429,17 +427,5 @@ static const struct wrong {
 
 TEST(ops__report_shapes_that_do_not_fit_with_their_scope)
 {
-    for (size_t i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++) {
-        struct rig r;
-        test_about("%s %s", wrongs[i].op, wrongs[i].shape);
-        rig_begin(&r, 2, true);
-        graph_scope_push(r.graph, "blocks.%d.attn", 7);
-        wrongs[i].record(r.graph);
-        graph_scope_pop(r.graph);
-        CHECK_INT(graph_plan(r.graph, &r.error), ERR_SHAPE);
-        CHECK_CONTAINS(r.error.text, "blocks.7.attn: ");
-        CHECK_CONTAINS(r.error.text, wrongs[i].op);
-        CHECK_CONTAINS(r.error.text, wrongs[i].shape);
-        rig_end(&r);
-    }
+    check_wrong(wrongs, sizeof wrongs / sizeof wrongs[0]);
 }
