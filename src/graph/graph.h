@@ -22,7 +22,7 @@ struct graph_options {
     int team;         /* threads that work on a slice at a time; 0: 1. More of them still may */
     enum type type;   /* how activations and their gradients are stored; 0: TYPE_REAL */
     bool gradients;   /* for training: plans a backward pass */
-    bool noise;       /* dropout and drop path are active */
+    bool noise;       /* as in training: dropout and drop path are active, batch norms use the batch */
     bool trace;       /* keeps the tensors that graph_trace names */
     uint64_t seed;    /* of the noise */
 };
@@ -46,6 +46,7 @@ struct graph {
     size_t scope_marks[16];
     int scope_depth;
     int segment;             /* of the nodes that are recorded now */
+    bool whole_batch;        /* an op needs all samples at once: a batch has to be one slice */
 
     /* Set by graph_plan. */
     struct graph_step *steps;

@@ -55,6 +55,11 @@ struct op {
      * the inputs. */
     void (*backward)(const struct node *n);
 
+    /* Renews the buffers among its inputs by what forward has just found. Called once behind the
+     * forward of a batch that is trained on (feed->updates), never where forward is run again; the op
+     * sets g->whole_batch. NULL: no buffer changes. */
+    void (*update)(const struct node *n);
+
     unsigned backward_reads;
     unsigned takes;
 
@@ -66,10 +71,12 @@ struct op {
     struct tensor *(*sample)(struct graph *g);
 };
 
-/* Where in training a node runs: what random numbers may depend on. */
+/* Where in training a node runs: what random numbers may depend on, and what is there. */
 struct run {
     uint64_t step;   /* update, counted from 0 */
     uint64_t sample; /* number of the slice's first sample in the global batch */
+    int present;     /* samples of the slice; padding follows them */
+    int batch;       /* of how many */
     const struct params *params;
 };
 

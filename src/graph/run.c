@@ -1,6 +1,7 @@
 /* run.c - binding a thread's nodes to a slice, and the two loops over nodes. */
 #include "graph/run.h"
 
+#include <assert.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ struct worker {
     real *seed_staging;
     bool *is_set;    /* one a parameter: its gradient in this lane is this step's */
     struct run run;
+    bool updates; /* of buffers, by this run */
     char *bad; /* where the first non-finite value is noted, NULL while nobody asks */
     struct profile *profile; /* NULL while nobody asks */
     int number;              /* of this worker */
@@ -221,6 +223,9 @@ static void worker_bind(struct worker *w, const struct graph *g, const struct fe
     w->run.params = p;
     w->run.step = feed->step;
     w->run.sample = feed->sample + (uint64_t)s->first;
+    w->run.present = s->rows;
+    w->run.batch = g->options.batch;
+    w->updates = feed->updates;
 }
 
 static bool is_finite(const struct tensor *t, const void *data)
@@ -237,6 +242,8 @@ static void note_bad(struct worker *w, const struct node *n, const char *what, c
 static void node_forward(struct worker *w, const struct node *n)
 {
     n->op->forward(n);
+    if (w->updates && n->op->update && !n->again)
+        n->op->update(n);
     if (w->bad && !w->bad[0] && !is_finite(n->out->root, n->out->root->data))
         note_bad(w, n, "output of", n->op->name);
 }
@@ -381,6 +388,7 @@ void runner_run(struct runner *r, const struct feed *feed)
     const struct graph *g = r->g;
     int slices = (feed->rows + g->options.batch - 1) / g->options.batch;
     int lanes = feed->seed ? g->params->lanes : slices;
+    assert(!g->whole_batch || slices == 1);
     int workers = runner_workers(lanes, r->threads);
     workers = workers < r->workers ? workers : r->workers;
     if (g->params->packed && !feed->same_values)

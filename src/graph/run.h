@@ -5,7 +5,8 @@
  * in order and adds weight gradients to its own block (params->grads). Which thread runs a lane does
  * not matter to the result, and graph_reduce adds the lanes up in their order: the bits depend
  * neither on the number of threads nor on timing. Forward alone each slice is a lane. Where there
- * are few lanes, all threads work together on one after another, inside the kernels. */
+ * are few lanes, all threads work together on one after another, inside the kernels. A graph with
+ * whole_batch is made for the largest batch and runs each as one slice, where the team is all there is. */
 #ifndef GRAPH_RUN_H
 #define GRAPH_RUN_H
 
@@ -23,6 +24,7 @@ struct feed {
     real *input_grad[GRAPH_MAX_INPUTS];    /* where wanted and planned */
     const real *values;                    /* parameters to use; NULL: params->values */
     uint64_t step, sample;                 /* update, and number of the first sample in it */
+    bool updates;                          /* ops renew their buffers, once (struct op, update) */
     bool keep_grads;                       /* add to the lanes' gradients: accumulation */
     bool same_values; /* the parameters are those of the last run: packed copies still hold */
 };
@@ -39,7 +41,8 @@ MUST_USE enum status runner_create(struct runner **out, const struct graph *g, i
                                    int threads, struct error *err);
 void runner_destroy(struct runner *r);
 
-/* Forward over the batch, and backward where a seed is given: lanes' gradients are then to be summed
+/* Where the graph has whole_batch, the batch is one slice of it at most.
+ * Forward over the batch, and backward where a seed is given: lanes' gradients are then to be summed
  * with graph_reduce, once an update. Allocates nothing. */
 void runner_run(struct runner *r, const struct feed *feed);
 

@@ -16,9 +16,10 @@
 #define KERNELS_LEVEL(isa)                                                                         \
     .elementwise = &elementwise_##isa, .map = map_##isa, .gelu = &gelu_##isa,                      \
     .columns = &columns_##isa, .softmax = &softmax_##isa, .norm = &norm_##isa,                     \
-    .tokens = &tokens_##isa, .sets = &sets_##isa, .outer = &outer_##isa, .taps = &taps_##isa,      \
-    .wkv = &wkv_##isa, .scan = &scan_##isa, .optim = &optim_##isa, .product = &product_##isa,      \
-    .epilogue = &epilogue_##isa, .tile = &tile_##isa
+    .batch_norm = &batch_norm_##isa, .tokens = &tokens_##isa, .sets = &sets_##isa,                 \
+    .outer = &outer_##isa, .taps = &taps_##isa, .wkv = &wkv_##isa, .scan = &scan_##isa,            \
+    .optim = &optim_##isa, .product = &product_##isa, .epilogue = &epilogue_##isa,                 \
+    .tile = &tile_##isa
 
 /* From the lowest to the highest; this build may lack the upper ones. */
 static const struct kernels_level levels[] = {

@@ -12,6 +12,7 @@ struct kernels_level {
     const struct kernels_columns *columns;
     const struct kernels_softmax *softmax;
     const struct kernels_norm *norm;
+    const struct kernels_batch_norm *batch_norm;
     const struct kernels_tokens *tokens;
     const struct kernels_outer *outer;
     const struct kernels_sets *sets;

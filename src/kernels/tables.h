@@ -57,6 +57,21 @@ struct kernels_norm {
                            int groups, double eps, size_t rows, size_t cols);
 };
 
+struct kernels_batch_norm {
+    /* mean and sum of squared deviations of `seen` rows become those of `seen` + rows; 0: not read */
+    void (*moments)(real *mean, real *squares, size_t seen, struct vec x, size_t rows, size_t cols);
+    /* y = (x - mean) scale + bias */
+    void (*normalize)(struct vec y, struct vec x, const real *mean, const real *scale,
+                      const real *bias, size_t rows, size_t cols);
+    /* sum += sum of dy, along += sum of dy (x - mean) */
+    void (*sums)(real *sum, real *along, struct vec dy, struct vec x, const real *mean, size_t rows,
+                 size_t cols);
+    /* dx = beta dx + scale (dy - offset - (x - mean) slope) */
+    void (*grad)(struct vec dx, int beta, struct vec dy, struct vec x, const real *mean,
+                 const real *scale, const real *offset, const real *slope, size_t rows,
+                 size_t cols);
+};
+
 struct kernels_tokens {
     void (*softmax)(struct vec y, struct vec x, const struct token_groups *groups, size_t rows,
                     size_t cols);
@@ -134,6 +149,7 @@ struct kernels_epilogue {
     extern const struct kernels_columns columns_##isa;                                             \
     extern const struct kernels_softmax softmax_##isa;                                             \
     extern const struct kernels_norm norm_##isa;                                                   \
+    extern const struct kernels_batch_norm batch_norm_##isa;                                       \
     extern const struct kernels_tokens tokens_##isa;                                               \
     extern const struct kernels_outer outer_##isa;                                                 \
     extern const struct kernels_sets sets_##isa;                                                   \

@@ -23,6 +23,10 @@ struct tensor *nn_layer_norm(struct graph *g, const char *name, struct tensor *x
 /* The same, traced under its name: a place in the model that others want to see. */
 struct tensor *nn_layer_norm_traced(struct graph *g, const char *name, struct tensor *x, double eps);
 
+/* Batch normalisation with weight 1 and bias 0 to start with, eps 1e-5, and the running statistics
+ * running_mean, running_var, which follow with momentum 0.1: PyTorch's.  x: (B, .., D), 2 to 4 axes. */
+struct tensor *nn_batch_norm(struct graph *g, const char *name, struct tensor *x);
+
 /* Learned factor for each column, all `start` in the beginning: parameter name.gamma (D). */
 struct tensor *nn_layer_scale(struct graph *g, const char *name, struct tensor *x, double start);
 

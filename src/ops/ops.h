@@ -205,6 +205,16 @@ struct tensor *op_selective_scan(struct graph *g, struct tensor *x, struct tenso
  * for all samples. Liu et al., arXiv:2103.14030, eq. 4. */
 struct tensor *op_relative_bias(struct graph *g, struct tensor *table, const int window[2]);
 
+/* Batch normalisation of the last axis: y = (x - mean) weight / sqrt(variance + eps) + bias, statistics
+ * over all other axes.  x: (B, .., D), 2 to 4 axes  the others: (D), parameters, the running ones buffers.
+ * Where the graph has noise, as in training, mean and variance are those of the samples that are there,
+ * the graph needs the whole batch at once, and a run that updates makes the running ones (1 - momentum)
+ * running + momentum own, the variance with n - 1 in place of n (n rows; 1 leaves them alone); else they
+ * are the running ones. ERR_SHAPE where shapes do not fit or a batch has one row. arXiv:1502.03167 */
+struct tensor *op_batch_norm(struct graph *g, struct tensor *x, struct tensor *weight,
+                             struct tensor *bias, struct tensor *running_mean,
+                             struct tensor *running_variance, double eps, double momentum);
+
 /* Layer normalisation over the last axis.  x: (.., D)  weight, bias: (D), parameters or constants.
  * arXiv:1607.06450 */
 struct tensor *op_layer_norm(struct graph *g, struct tensor *x, struct tensor *weight,

@@ -238,7 +238,7 @@ static enum status measure(struct bench *b, struct session *s, double *times, st
         return status;
     const struct network *n = s->network;
     b->batch = o->batch;
-    b->slice = n->slice;
+    b->slice = graph_of(s)->options.batch;
     b->lanes = n->params.lanes;
     b->params = params_counted(&n->params);
     b->macs = n->macs;

@@ -174,16 +174,16 @@ enum status ceiling_list(struct ceiling *c, const struct experiment *x, enum net
     enum status status = network_create(&n, x, mode, batch, 1, err);
     if (status)
         return status;
-    double slices = (double)batch / n->slice;
-    bool listed = list_graph(c, n->infer, slices);
+    c->slice = n->slice;
+    bool listed = list_graph(c, n->infer, (double)batch / c->slice);
     c->share = c->flops / (2 * n->macs * batch);
     c->other = macs_without_products(n->infer) / graph_macs(n->infer);
     if (listed && mode == NETWORK_TRAIN) {
         c->flops = 0;
         c->count = 0;
-        listed = list_graph(c, n->train, slices);
+        c->slice = n->train->options.batch;
+        listed = list_graph(c, n->train, (double)batch / c->slice);
     }
-    c->slice = n->slice;
     network_destroy(n);
     if (listed)
         return OK;

@@ -104,6 +104,7 @@ static int at_most(int a, int b)
     return a < b ? a : b;
 }
 
+/* Of an evaluation. */
 static int slices_of(const struct network *n)
 {
     return (n->batch + n->slice - 1) / n->slice;
@@ -116,12 +117,20 @@ static int team_of(const struct network *n, bool train)
     return workers > 1 ? 1 : n->threads;
 }
 
+static void choose_lanes(struct network *n, int lanes)
+{
+    n->lanes = lanes;
+    n->train_workers = runner_workers(lanes, n->threads);
+    n->train_threads = n->train_workers > 1 ? n->train_workers : n->threads;
+}
+
 /* One of the two graphs; fused but in the double build, which is the plain reference. */
-static enum status record(struct graph **out, struct network *n, bool train, struct error *err)
+static enum status record(struct graph **out, struct network *n, bool train, int slice,
+                          struct error *err)
 {
     const struct experiment *x = n->experiment;
     const struct recording how = {
-        .batch = n->slice,
+        .batch = slice,
         .team = team_of(n, train),
         .gradients = train,
         .noise = train,
@@ -131,22 +140,31 @@ static enum status record(struct graph **out, struct network *n, bool train, str
     return network_record(out, &n->params, x, &how, err);
 }
 
+/* The graph for training: for slices, or where an op needs the whole batch, for that. */
+static enum status record_training(struct network *n, struct error *err)
+{
+    enum status status = record(&n->train, n, true, n->slice, err);
+    if (status || !n->train->whole_batch)
+        return status;
+    graph_free(n->train);
+    choose_lanes(n, 1);
+    return record(&n->train, n, true, n->batch, err);
+}
+
 static enum status plan(struct network *n, bool train, struct error *err)
 {
     const struct experiment *x = n->experiment;
     n->infer_workers = runner_workers(slices_of(n), n->threads);
-    enum status status = record(&n->infer, n, false, err);
+    enum status status = record(&n->infer, n, false, n->slice, err);
     if (status)
         return status;
     n->macs = graph_macs(n->infer) / n->slice;
     if (!train)
         return OK;
-    n->lanes = experiment_lanes(x, n->batch, params_counted(&n->params));
+    choose_lanes(n, experiment_lanes(x, n->batch, params_counted(&n->params)));
     n->moments = optimizer_of(&x->train.optimizer)->moments;
-    n->train_workers = runner_workers(n->lanes, n->threads);
-    n->train_threads = n->train_workers > 1 ? n->train_workers : n->threads;
     status = freeze(n, err);
-    return status ? status : record(&n->train, n, true, err);
+    return status ? status : record_training(n, err);
 }
 
 enum status network_plan(struct network **out, const struct experiment *x, enum network_mode mode,

@@ -40,7 +40,8 @@ struct network {
     struct params params;
     struct graph *train, *infer; /* train is NULL under NETWORK_INFER */
     struct runner *train_run, *infer_run;
-    int batch, slice;
+    int batch, slice; /* images in a batch at most; in a slice of infer, and of train as well unless it
+                         needs the whole batch (train->options.batch) */
     int lanes, moments; /* 0 under NETWORK_INFER */
     int threads;        /* at most as many as can be of use */
     int infer_workers, train_workers; /* threads with a step block: see runner_workers */

@@ -38,6 +38,7 @@ static struct feed step_feed(const struct step *s, const struct batch *b, int sa
         .seed = s->seed,
         .step = (uint64_t)update,
         .sample = (uint64_t)sample,
+        .updates = true,
         .keep_grads = sample > 0,
         .same_values = sample > 0, /* of the window: the update comes behind it */
     };
@@ -52,7 +53,7 @@ static struct feed step_feed(const struct step *s, const struct batch *b, int sa
 static void find_bad(struct step *s, const struct batch *b, long long update)
 {
     struct feed feed = step_feed(s, b, s->filled - b->count, update);
-    feed.keep_grads = false;
+    feed.keep_grads = feed.updates = false;
     runner_find_bad(s->network->train_run, &feed, s->bad);
 }
 

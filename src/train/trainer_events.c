@@ -75,7 +75,7 @@ enum status event_start(struct trainer *t, struct error *err)
     json_string(j, "blas", kernels_blas());
     json_int(j, "threads", n->threads);
     json_int(j, "lanes", n->params.lanes);
-    json_int(j, "slice", n->slice);
+    json_int(j, "slice", n->train->options.batch);
     json_string(j, "precision", precision_name(t->x));
     json_string(j, "repeats", "the same bits for any number of threads");
     json_int(j, "params", (long long)params_counted(&n->params));

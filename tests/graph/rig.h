@@ -105,12 +105,14 @@ static inline void rig_ready(struct rig *r, struct tensor *loss, int rows)
     r->feed.seed = r->dy;
 }
 
-/* Every parameter random in (-scale, scale): zeros and ones hide mistakes. */
+/* Every parameter random in (-scale, scale): zeros and ones hide mistakes. Buffers keep their initial
+ * values, for not every number is a variance. */
 static inline void rig_randomize(struct rig *r, double scale)
 {
     for (int i = 0; i < r->params.count; i++) {
         struct param *p = r->params.list[i];
-        rig_random(p->value, p->count, p->name, scale);
+        if (!(p->flags & PARAM_BUFFER))
+            rig_random(p->value, p->count, p->name, scale);
     }
 }
 
