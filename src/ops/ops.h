@@ -43,6 +43,10 @@ struct tensor *op_concat_cols(struct graph *g, struct tensor *x[], int count,
 struct tensor *op_outer(struct graph *g, struct tensor *x, int groups);
 struct tensor *op_outer_symmetric(struct graph *g, struct tensor *x, int groups);
 
+/* y_k = x_i x_j with (i, j) = pairs[k].  x: (.., d), real  pairs: (n, 2), whole numbers in 0 .. d - 1,
+ * a buffer or a constant. Returns (.., n), real, contiguous. */
+struct tensor *op_pair_products(struct graph *g, struct tensor *x, struct tensor *pairs);
+
 /* factor x */
 struct tensor *op_scale(struct graph *g, struct tensor *x, double factor);
 
@@ -204,6 +208,11 @@ struct tensor *op_selective_scan(struct graph *g, struct tensor *x, struct tenso
  * table: ((2 h - 1)(2 w - 1), H), a parameter  window: {h, w}. Returns (H, N, N), N = h w, real, the same
  * for all samples. Liu et al., arXiv:2103.14030, eq. 4. */
 struct tensor *op_relative_bias(struct graph *g, struct tensor *table, const int window[2]);
+
+/* A learned map, head h in its channels h d .. (h + 1) d - 1, as rows of tokens in raster order.
+ * table: (H d, rows, columns), a parameter. Returns (H, rows columns, d), real, the same for all
+ * samples. */
+struct tensor *op_head_table(struct graph *g, struct tensor *table, int H);
 
 /* Batch normalisation of the last axis: y = (x - mean) weight / sqrt(variance + eps) + bias, statistics
  * over all other axes.  x: (B, .., D), 2 to 4 axes  the others: (D), parameters, the running ones buffers.

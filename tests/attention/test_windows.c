@@ -33,6 +33,10 @@ static const struct {
     {"{\"name\": \"rebased\", \"f\": 4, \"order\": \"quadratic\"}", false, false},
     {"\"aft_simple\"", false, false},
     {"\"polynl\"", false, false},
+    {"\"qt\"", false, false},
+    {"{\"name\": \"qt_exact\", \"basis\": \"kron\", \"ape\": true}", false, false},
+    {"\"qt_released\"", false, false},
+    {"\"angular\"", false, false},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };

@@ -105,14 +105,21 @@ static inline void rig_ready(struct rig *r, struct tensor *loss, int rows)
     r->feed.seed = r->dy;
 }
 
-/* Every parameter random in (-scale, scale): zeros and ones hide mistakes. Buffers keep their initial
- * values, for not every number is a variance. */
+/* Every parameter random in (-scale, scale): zeros and ones hide mistakes. Learned numbers that stand
+ * alone stay near their start: what is divided by a sum with them may vanish elsewhere. Buffers keep their
+ * initial values, for not every number is a variance. */
 static inline void rig_randomize(struct rig *r, double scale)
 {
     for (int i = 0; i < r->params.count; i++) {
         struct param *p = r->params.list[i];
-        if (!(p->flags & PARAM_BUFFER))
-            rig_random(p->value, p->count, p->name, scale);
+        if (p->flags & PARAM_BUFFER)
+            continue;
+        rig_random(p->value, p->count, p->name, scale);
+        if (p->count != 1)
+            continue;
+        real moved = p->value[0] / 4;
+        CHECK_OK(param_initialize(p, 1, &r->error), r->error);
+        p->value[0] += moved;
     }
 }
 
