@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "attention/adapt.h"
 #include "attention/window.h"
 #include "ops/ops.h"
 
@@ -61,11 +62,16 @@ struct tensor *attn_build(struct graph *g, const char *name, const struct choice
     return y;
 }
 
+struct attn_site attn_seen(const struct choice *attention, const struct attn_site *s)
+{
+    return is_inside(attention, s) ? window_site(s) : *s;
+}
+
 enum status attn_check(const struct choice *attention, const struct attn_site *s,
                        struct error *err)
 {
     const struct attn_variant *v = variant_of(attention);
-    struct attn_site seen = is_inside(attention, s) ? window_site(s) : *s;
+    struct attn_site seen = attn_seen(attention, s);
     return v->check ? v->check(attention->options, &seen, err) : OK;
 }
 
@@ -77,6 +83,17 @@ double attn_macs(const struct choice *attention, const struct attn_site *s)
     const struct token_windows w = windows_of_site(s);
     struct attn_site inside = window_site(s);
     return windows_count(&w) * v->macs(attention->options, &inside);
+}
+
+bool attn_table_offsets(const struct choice *attention, const struct attn_site *s,
+                        struct attn_offsets *o)
+{
+    const struct attn_variant *v = variant_of(attention);
+    struct attn_site seen = attn_seen(attention, s);
+    if (v->offsets)
+        return v->offsets(attention->options, &seen, o);
+    *o = (struct attn_offsets){{seen.window[0], seen.window[1]}, 1};
+    return seen.window[0] > 0;
 }
 
 double attn_scale(const struct attn_site *s)

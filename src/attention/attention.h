@@ -11,6 +11,8 @@
 #include "graph/graph.h"
 
 struct token_regions;
+struct attn_offsets;
+struct adapt;
 
 /* Where attention happens: everything that any variant may need to know of its host.
  *
@@ -60,6 +62,14 @@ struct attn_variant {
      * gradient is right. Off goes what it takes for a constant by definition though it is none, and
      * what is steeper than a step. NULL: differences can tell with any options. */
     void (*exact)(void *options);
+
+    /* Where its relative_position_bias_table has which offset; false: it has no table at this site.
+     * NULL: as attn_bias. */
+    bool (*offsets)(const void *options, const struct attn_site *s, struct attn_offsets *o);
+
+    /* Fills what a layer of another attention leaves open (attention/adapt.h), or merges into what was
+     * taken over from it. NULL: that stays as it starts. */
+    void (*adapt)(const struct adapt *a, const void *options);
 };
 
 /* The i-th variant as a kind for configs; kind->impl is its struct attn_variant. The first one is
@@ -76,6 +86,14 @@ struct tensor *attn_build(struct graph *g, const char *name, const struct choice
 MUST_USE enum status attn_check(const struct choice *attention, const struct attn_site *s,
                                 struct error *err);
 double attn_macs(const struct choice *attention, const struct attn_site *s);
+
+/* The model's site as the chosen variant sees it in checks and costs: one window as its map, or the
+ * whole map. */
+struct attn_site attn_seen(const struct choice *attention, const struct attn_site *s);
+
+/* The offsets of the chosen variant's table at the model's site; false where it has none. */
+bool attn_table_offsets(const struct choice *attention, const struct attn_site *s,
+                        struct attn_offsets *o);
 
 /* 1 / sqrt(D / H) */
 double attn_scale(const struct attn_site *s);

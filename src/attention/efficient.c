@@ -1,7 +1,7 @@
 /* efficient.c - softmax attention whose keys and values are slices of the input; only queries and
  * output are projected. This is "Efficient Attention" of Hosseini and Hosseini, arXiv:2403.01643, not
  * the linear attention of that name by Shen et al. (arXiv:1812.01243). */
-#include "attention/attention.h"
+#include "attention/absorb.h"
 #include "nn/nn.h"
 
 static struct tensor *efficient_build(struct graph *g, const void *options,
@@ -23,8 +23,15 @@ static double efficient_macs(const void *options, const struct attn_site *s)
     return 2 * N * D * D + 2 * N * N * D;
 }
 
+static void efficient_adapt(const struct adapt *a, const void *options)
+{
+    (void)options;
+    absorb_keys(a);
+    absorb_values(a);
+}
+
 const struct attn_variant efficient_attn = {
     .name = "efficient", .summary = "softmax attention, keys and values sliced (Hosseini)",
     .paper = "arXiv:2403.01643", .complexity = "O(N^2 D)",
-    .build = efficient_build, .macs = efficient_macs,
+    .build = efficient_build, .macs = efficient_macs, .adapt = efficient_adapt,
 };

@@ -14,4 +14,6 @@ const struct attn_variant eva_attn = {
     .check = eva_check,
     .build = eva_build,
     .macs = eva_macs,
+    .offsets = eva_offsets,
+    .adapt = eva_adapt,
 };

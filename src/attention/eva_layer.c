@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+#include "attention/adapt.h"
 #include "attention/eva_geometry.h"
 #include "attention/key_groups.h"
 #include "base/rng.h"
@@ -284,4 +285,24 @@ double eva_macs(const void *options, const struct attn_site *s)
     double pooling = o->param == PARAM_EVABYTE ? 4 : 2;
     return 4 * N * D * D + 2 * (windows_pairs(&e.windows) + n.pairs + groups_prefix_pairs(s)) * D +
            maps * n.sets * d * D + (pooling * n.members + N) * D;
+}
+
+/* --- from another attention ------------------------------------------------------------------- */
+
+bool eva_offsets(const void *options, const struct attn_site *s, struct attn_offsets *o)
+{
+    const struct eva *v = options;
+    const struct eva_geometry e = geometry_of(v, s);
+    *o = (struct attn_offsets){{eva_reach(&e, 0), eva_reach(&e, 1)}, 1};
+    return v->rpe;
+}
+
+/* Pooled keys start as the means of keys, as far as their norms let them. */
+void eva_adapt(const struct adapt *a, const void *options)
+{
+    (void)options;
+    adapt_identity(a, "q_pool.weight", 1);
+    adapt_identity(a, "k_pool.weight", 1);
+    adapt_constant(a, "adaptive_mu_k", 0);
+    adapt_constant(a, "adaptive_phi", 0);
 }

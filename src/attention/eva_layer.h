@@ -36,5 +36,7 @@ struct tensor *eva_attend(struct graph *g, const struct eva *o, const struct att
                           const struct qkv *t);
 
 double eva_macs(const void *options, const struct attn_site *s);
+bool eva_offsets(const void *options, const struct attn_site *s, struct attn_offsets *o);
+void eva_adapt(const struct adapt *a, const void *options);
 
 #endif

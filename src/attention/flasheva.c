@@ -16,4 +16,6 @@ const struct attn_variant flasheva_attn = {
     .check = eva_check,
     .build = eva_build,
     .macs = eva_macs,
+    .offsets = eva_offsets,
+    .adapt = eva_adapt,
 };

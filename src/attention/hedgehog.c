@@ -6,6 +6,7 @@
  * The code's lower bound of 1e-12 on each feature, which none of these misses in sum, is left out. */
 #include <math.h>
 
+#include "attention/adapt.h"
 #include "attention/linear.h"
 #include "nn/nn.h"
 
@@ -81,9 +82,22 @@ static double hedgehog_macs(const void *options, const struct attn_site *s)
     return linear_macs(s, 2 * d, true) + 2 * N * D * d;
 }
 
+/* Two mirrored softmaxes of z = c q and of c k give weights in proportion to 1 + c^2 / d q . k and
+ * higher terms, means over d apart, and `joint` to 1 + 4 c^2 / d q . k; exp(q . k / sqrt d) begins
+ * with 1 + q . k / sqrt d. */
+static void hedgehog_adapt(const struct adapt *a, const void *options)
+{
+    static const char *const names[] = {"q_map.weight", "k_map.weight"};
+    const struct hedgehog *o = options;
+    double factor = pow((double)a->site->D / a->site->H, 0.25) / (o->form == FORM_JOINT ? 2 : 1);
+    for (int i = 0; i < 2; i++)
+        adapt_identity(a, names[i], o->init == MAP_ZEROS ? factor - 1 : factor);
+}
+
 const struct attn_variant hedgehog_attn = {
     .name = "hedgehog", .summary = "linear attention, trained mirrored features (Hedgehog)",
     .paper = "arXiv:2402.04347", .complexity = "O(N D^2 / H)",
     .fields = hedgehog_fields, .options_size = sizeof(struct hedgehog),
     .kinks = true, .build = hedgehog_build, .macs = hedgehog_macs,
+    .adapt = hedgehog_adapt,
 };

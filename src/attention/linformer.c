@@ -8,7 +8,9 @@
 #include "attention/key_groups.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "attention/adapt.h"
 #include "ops/ops.h"
 
 enum { SHARE_NONE, SHARE_HEADWISE, SHARE_KV, SHARE_LAYER };
@@ -209,6 +211,61 @@ static double linformer_macs(const void *options, const struct attn_site *s)
     return 4 * N * D * D + (o->pool ? 2 : 4) * N * k * D;
 }
 
+/* --- from another attention ------------------------------------------------------------------- */
+
+/* A matrix (N, columns) that takes means over blocks of patches. */
+struct means {
+    real *value;
+    int columns;
+    const struct attn_site *s;
+};
+
+/* Columns first .. first + count - 1 for the patches of a rectangle, which are as many at least: halves
+ * of the longer side get their share of them. */
+static void put_means(const struct means *m, struct token_rect r, int first, int count)
+{
+    int size[2] = {r.end[0] - r.first[0], r.end[1] - r.first[1]};
+    if (count > 1) {
+        int axis = size[1] > size[0], half = size[axis] / 2;
+        int share = (2 * count * half + size[axis]) / (2 * size[axis]);
+        struct token_rect part[2] = {r, r};
+        part[0].end[axis] = part[1].first[axis] = r.first[axis] + half;
+        put_means(m, part[0], first, share);
+        put_means(m, part[1], first + share, count - share);
+        return;
+    }
+    for (int row = r.first[0]; row < r.end[0]; row++)
+        for (int column = r.first[1]; column < r.end[1]; column++) {
+            int token = m->s->prefix + row * m->s->grid[1] + column;
+            m->value[(size_t)token * (size_t)m->columns + (size_t)first] =
+                (real)(1.0 / (size[0] * size[1]));
+        }
+}
+
+/* The paper's other projection to start with: each row of keys and values is the mean over a block of
+ * the map, or a prefix token, as far as rows are left for these. */
+static void linformer_adapt(const struct adapt *a, const void *options)
+{
+    static const char *const names[] = {"proj_k", "proj_v"};
+    const struct attn_site *s = a->site;
+    (void)options;
+    for (int i = 0; i < 2; i++) {
+        struct adapt_tensor *t = adapt_open(a, names[i]);
+        if (!t)
+            continue;
+        int k = t->shape.dim[t->shape.rank - 1], own = s->prefix < k ? s->prefix : k - 1;
+        size_t matrix = (size_t)s->N * (size_t)k, count = shape_count(&t->shape);
+        memset(t->value, 0, count * sizeof *t->value);
+        for (size_t at = 0; at < count; at += matrix) {
+            const struct means m = {t->value + at, k, s};
+            for (int token = 0; token < own; token++)
+                m.value[token * k + token] = 1;
+            put_means(&m, (struct token_rect){{0, 0}, {s->grid[0], s->grid[1]}}, own, k - own);
+        }
+        adapt_say(t, "means over blocks of patches");
+    }
+}
+
 const struct attn_variant linformer_attn = {
     .name = "linformer",
     .summary = "low-rank keys and values",
@@ -219,4 +276,5 @@ const struct attn_variant linformer_attn = {
     .check = linformer_check,
     .build = linformer_build,
     .macs = linformer_macs,
+    .adapt = linformer_adapt,
 };

@@ -2,6 +2,7 @@
  * W-MSA of Liu et al., "Swin Transformer", arXiv:2103.14030, section 3.2, on any map and without
  * shift. With `overlap`, keys and values come from a larger window, as in the image models of Zheng
  * et al., arXiv:2302.04542; what would lie outside of the map is left out. */
+#include "attention/adapt.h"
 #include "attention/key_groups.h"
 
 struct local {
@@ -101,6 +102,14 @@ static double local_macs(const void *options, const struct attn_site *s)
     return 4 * N * D * D + 2 * (windows_pairs(&w) + groups_prefix_pairs(s)) * D;
 }
 
+static bool local_offsets(const void *options, const struct attn_site *s, struct attn_offsets *o)
+{
+    const struct local *l = options;
+    struct token_windows w = local_windows(l, s);
+    *o = (struct attn_offsets){{local_reach(&w), local_reach(&w)}, 1};
+    return l->rpe;
+}
+
 const struct attn_variant local_attn = {
     .name = "local",
     .summary = "softmax attention inside windows",
@@ -111,4 +120,5 @@ const struct attn_variant local_attn = {
     .check = local_check,
     .build = local_build,
     .macs = local_macs,
+    .offsets = local_offsets,
 };

@@ -4,6 +4,9 @@
  * dimensions. `shared` false: what global tokens ask has projections of its own for query, keys and
  * values (section 3.1); they are the larger part of a layer's parameters where one token is global.
  */
+#include <string.h>
+
+#include "attention/adapt.h"
 #include "attention/neighbourhood.h"
 
 enum { RASTER, MAP_CLAMP, MAP_CLIP };
@@ -174,6 +177,22 @@ static double longformer_macs(const void *options, const struct attn_site *s)
     return projections * N * D * D + 2 * (pairs + groups_prefix_pairs(s)) * D;
 }
 
+/* The projections of what global tokens ask start as those of all tokens, as in the paper
+ * (section 3.1). */
+static void longformer_adapt(const struct adapt *a, const void *options)
+{
+    static const char *const names[][2] = {{"qkv_global.weight", "qkv.weight"},
+                                           {"qkv_global.bias", "qkv.bias"}};
+    (void)options;
+    for (int i = 0; i < 2; i++) {
+        struct adapt_tensor *to = adapt_open(a, names[i][0]), *from = adapt_find(a->to, names[i][1]);
+        if (!to)
+            continue;
+        memcpy(to->value, from->value, shape_count(&to->shape) * sizeof *to->value);
+        adapt_say(to, "as %s", names[i][1]);
+    }
+}
+
 const struct attn_variant longformer_attn = {
     .name = "longformer",
     .summary = "sliding window and global tokens",
@@ -184,4 +203,5 @@ const struct attn_variant longformer_attn = {
     .check = longformer_check,
     .build = longformer_build,
     .macs = longformer_macs,
+    .adapt = longformer_adapt,
 };

@@ -3,6 +3,7 @@
  * section 3.1: near the border the neighbourhood is moved inwards, so that all patches see equally
  * many. With `edge` clip what lies outside of the map is left out instead. A kernel longer than a
  * side is that side; the authors' code pads the map with zeros there, which join the softmax. */
+#include "attention/adapt.h"
 #include "attention/neighbourhood.h"
 
 enum { EDGE_CLAMP, EDGE_CLIP };
@@ -65,6 +66,15 @@ static double na_macs(const void *options, const struct attn_site *s)
     return 4 * N * D * D + 2 * (neighbourhood_pairs(&n) + groups_prefix_pairs(s)) * D;
 }
 
+static bool na_offsets(const void *options, const struct attn_site *s, struct attn_offsets *o)
+{
+    const struct na *n = options;
+    *o = (struct attn_offsets){.sign = -1};
+    for (int axis = 0; axis < 2; axis++)
+        o->reach[axis] = n->kernel < s->grid[axis] ? n->kernel : s->grid[axis];
+    return n->rpe;
+}
+
 const struct attn_variant na_attn = {
     .name = "na",
     .summary = "neighbourhood attention: a window around each patch",
@@ -75,4 +85,5 @@ const struct attn_variant na_attn = {
     .check = na_check,
     .build = na_build,
     .macs = na_macs,
+    .offsets = na_offsets,
 };

@@ -1,7 +1,7 @@
 /* optimized.c - softmax attention whose values are slices of the input: no value projection.
  * Hosseini and Hosseini, "Cost-Effective Attention Mechanisms for Low Resource Settings",
  * arXiv:2403.01643, Optimized Attention. */
-#include "attention/attention.h"
+#include "attention/absorb.h"
 #include "nn/nn.h"
 
 static struct tensor *optimized_build(struct graph *g, const void *options,
@@ -23,8 +23,14 @@ static double optimized_macs(const void *options, const struct attn_site *s)
     return 3 * N * D * D + 2 * N * N * D;
 }
 
+static void optimized_adapt(const struct adapt *a, const void *options)
+{
+    (void)options;
+    absorb_values(a);
+}
+
 const struct attn_variant optimized_attn = {
     .name = "optimized", .summary = "softmax attention, values sliced from the input",
     .paper = "arXiv:2403.01643", .complexity = "O(N^2 D)",
-    .build = optimized_build, .macs = optimized_macs,
+    .build = optimized_build, .macs = optimized_macs, .adapt = optimized_adapt,
 };

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "attention/adapt.h"
 #include "attention/key_table.h"
 #include "attention/linear.h"
 #include "attention/shortcut.h"
@@ -154,9 +155,20 @@ static double qt_macs(const void *options, const struct attn_site *s)
     return linear_macs(s, products_of(options, s) + (double)s->D / s->H + 1, true);
 }
 
+/* Weights begin with 1 + q . k / sqrt d, as exp(q . k / sqrt d) does. With this alpha they stay
+ * positive. */
+static void qt_adapt(const struct adapt *a, const void *options)
+{
+    (void)options;
+    adapt_constant(a, "alpha", sqrt(0.5));
+    adapt_constant(a, "beta", sqrt(0.5));
+    adapt_constant(a, "gamma", 1);
+}
+
 const struct attn_variant qt_attn = {
     .name = "qt", .summary = "compact second-order Taylor features (QT-ViT, eq. 11)",
     .paper = "NeurIPS 2024, OpenReview V2e0A2XIPF", .complexity = "O(N D^2 / H)",
     .fields = qt_fields, .options_size = sizeof(struct qt),
     .check = qt_check, .build = qt_build, .macs = qt_macs,
+    .adapt = qt_adapt,
 };

@@ -3,7 +3,7 @@
  * input, V'_i = W^A V_i with one W^A for all heads of a layer. W^A ties a layer to its token
  * count. Beyond the paper: other bases, a bias, a kernel for each head, other initial values,
  * and in shifted windows a kernel that keeps regions apart as the softmax does. */
-#include "attention/attention.h"
+#include "attention/absorb.h"
 #include "nn/nn.h"
 
 enum base { BASE_EFFICIENT, BASE_OPTIMIZED, BASE_STANDARD };
@@ -65,9 +65,18 @@ static double super_macs(const void *options, const struct attn_site *s)
     return projections * N * D * D + 3 * N * N * D;
 }
 
+/* With the identity as kernel the layer is its base. */
+static void super_adapt(const struct adapt *a, const void *options)
+{
+    (void)options;
+    adapt_identity(a, "align.weight", 1);
+    absorb_keys(a);
+    absorb_values(a);
+}
+
 const struct attn_variant super_attn = {
     .name = "super", .summary = "efficient attention with a learned mixture of value tokens",
     .paper = "arXiv:2403.01643", .complexity = "O(N^2 D)",
     .fields = super_fields, .options_size = sizeof(struct super),
-    .build = super_build, .macs = super_macs,
+    .build = super_build, .macs = super_macs, .adapt = super_adapt,
 };

@@ -3,7 +3,7 @@
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
 
-#include "config/field.h"
+#include "attention/attention.h"
 #include "graph/graph.h"
 
 /* What data, trainer and commands need to know of any model. */
@@ -11,6 +11,14 @@ struct model_shape {
     int channels, height, width; /* of the images */
     int classes;
     int tokens;                  /* per image, on average over the blocks: sets the slice size */
+};
+
+/* One attention layer of a model. */
+enum { MODEL_SCOPE_SIZE = 64 };
+struct model_layer {
+    char scope[MODEL_SCOPE_SIZE]; /* "blocks.0.attn": its tensors are called so and a point */
+    const struct choice *attention;
+    struct attn_site site; /* for one image */
 };
 
 /* Names that another program gives the tensors of a model. */
@@ -33,6 +41,9 @@ struct model {
     /* Records the model. x: (B, C, H, W) normalised. Returns the logits (B, classes). */
     struct tensor *(*record)(struct graph *g, const void *options, struct tensor *x);
 
+    /* The i-th attention layer; false past the last. */
+    bool (*layer)(const void *options, int i, struct model_layer *layer);
+
     /* What is known of files with its weights. Lists end with NULL, and may be NULL. */
     const char *const *heads;             /* first parts of the names of its classifiers */
     const char *const *derived;           /* last parts of names of tensors that follow from the
@@ -53,6 +64,17 @@ const struct kind *model_kinds(int i);
 
 /* The struct model behind a choice that was read. */
 const struct model *model_of(const struct choice *choice);
+
+/* Writes which fields of two models of this kind differ of those that tensors depend on, as far as there
+ * is room: "model.dim is 24, the checkpoint's 48; ...". Attention and classes are left out. Returns how
+ * many differ. */
+int model_differences(const struct model *m, const void *ours, const void *theirs,
+                      char text[MODEL_HINT_SIZE]);
+
+/* For misfit: the same from the shape of patch_embed.proj.weight; has: dim, channels, patch rows and
+ * columns of the model. False for other tensors. */
+bool model_patches_misfit(const char *name, const int has[4], const struct shape *theirs,
+                          char hint[MODEL_HINT_SIZE]);
 
 /* Whether the tensor of that name belongs to a classifier, and so depends on the classes. */
 bool model_is_head(const struct model *m, const char *name);

@@ -217,6 +217,21 @@ static struct model_shape swin_shape(const void *options)
                                 .tokens = (int)lround(tokens)};
 }
 
+static bool swin_attention(const void *options, int i, struct model_layer *layer)
+{
+    const struct swin *m = options;
+    int stage = 0;
+    while (stage < m->depths.count && i >= m->depths.at[stage])
+        i -= m->depths.at[stage++];
+    if (stage == m->depths.count)
+        return false;
+    struct stage s = swin_stage(m, stage);
+    snprintf(layer->scope, sizeof layer->scope, "layers.%d.blocks.%d.attn", stage, i);
+    layer->attention = s.attention;
+    layer->site = swin_site(m, &s, 1, i);
+    return true;
+}
+
 /* --- recording ---------------------------------------------------------------------------------- */
 
 /* Two blocks in a row make one layer of the paper (eq. 3): windows, then shifted windows.
@@ -364,10 +379,14 @@ static bool swin_misfit(const void *options, const char *name, const struct shap
                         char hint[MODEL_HINT_SIZE])
 {
     int number;
+    const struct swin *m = options;
+    const int patches[] = {swin_stage(m, 0).dim, m->channels, m->patch_size[0], m->patch_size[1]};
+    if (model_patches_misfit(name, patches, theirs, hint))
+        return true;
     const char *rest = in_stage(name, &number), *dot = rest ? strrchr(rest, '.') : NULL;
     if (!dot || strcmp(dot, ".relative_position_bias_table") != 0 || theirs->rank != 2)
         return false;
-    struct stage s = swin_stage(options, number);
+    struct stage s = swin_stage(m, number);
     int h = s.window[0], w = s.window[1], side = window_of_table(theirs->dim[0]);
     if (theirs->dim[0] == (2 * h - 1) * (2 * w - 1))
         return false;
@@ -381,12 +400,19 @@ static bool swin_misfit(const void *options, const char *name, const struct shap
     return true;
 }
 
-/* Windows of 2 x 8 and of 3 x 5 have as many relative positions, those of 4 x 2 and 2 x 4 as well. */
+/* Windows of 2 x 8 and of 3 x 5 have as many relative positions, those of 4 x 2 and 2 x 4 as well;
+ * projections for any number of heads have the same shapes. */
 static bool swin_conflict(const void *options, const void *theirs, char hint[MODEL_HINT_SIZE])
 {
     const struct swin *ours = options, *other = theirs;
     for (int i = 0; i < ours->depths.count && i < other->depths.count; i++) {
         struct stage a = swin_stage(ours, i), b = swin_stage(other, i);
+        if (a.heads != b.heads) {
+            snprintf(hint, MODEL_HINT_SIZE,
+                     "model.heads.%d is %d, the checkpoint's %d: its projections are made for that many",
+                     i, a.heads, b.heads);
+            return true;
+        }
         if (a.window[0] == b.window[0] && a.window[1] == b.window[1])
             continue;
         snprintf(hint, MODEL_HINT_SIZE,
@@ -408,6 +434,7 @@ const struct model swin_model = {
     .name = "swin", .summary = "Swin Transformer, arXiv:2103.14030",
     .fields = swin_fields, .options_size = sizeof(struct swin),
     .check = swin_check, .shape = swin_shape, .record = swin_record,
+    .layer = swin_attention,
     .heads = swin_heads, .derived = swin_derived, .layouts = swin_layouts, .misfit = swin_misfit,
     .conflict = swin_conflict,
 };

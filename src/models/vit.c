@@ -112,6 +112,17 @@ static struct model_shape vit_shape(const void *options)
                                 .tokens = vit_tokens(m)};
 }
 
+static bool vit_layer(const void *options, int i, struct model_layer *layer)
+{
+    const struct vit *m = options;
+    if (i >= m->depth)
+        return false;
+    snprintf(layer->scope, sizeof layer->scope, "blocks.%d.attn", i);
+    layer->attention = &m->attention;
+    layer->site = vit_site(m, 1, i);
+    return true;
+}
+
 /* The end of a branch: layer scale where the model has it, then stochastic depth. */
 static struct tensor *vit_branch(struct graph *g, const char *scale, const char *path,
                                  const struct vit *m, int block, struct tensor *h)
@@ -181,12 +192,26 @@ static bool vit_misfit(const void *options, const char *name, const struct shape
                        char hint[MODEL_HINT_SIZE])
 {
     const struct vit *m = options;
-    if (strcmp(name, "pos_embed") != 0)
+    const int patches[] = {m->dim, m->channels, m->patch_size[0], m->patch_size[1]};
+    if (model_patches_misfit(name, patches, theirs, hint))
+        return true;
+    if (strcmp(name, "pos_embed") != 0 || theirs->rank != 3 || theirs->dim[1] == vit_tokens(m))
         return false;
     snprintf(hint, MODEL_HINT_SIZE,
              "position embeddings are not resampled: the checkpoint has %d tokens, the model %d; "
              "image_size and patch_size must be the checkpoint's",
-             theirs->rank == 3 ? theirs->dim[1] : 0, vit_tokens(m));
+             theirs->dim[1], vit_tokens(m));
+    return true;
+}
+
+static bool vit_conflict(const void *options, const void *theirs, char hint[MODEL_HINT_SIZE])
+{
+    const struct vit *ours = options, *other = theirs;
+    if (ours->heads == other->heads)
+        return false;
+    snprintf(hint, MODEL_HINT_SIZE,
+             "model.heads is %d, the checkpoint's %d: its projections are made for that many",
+             ours->heads, other->heads);
     return true;
 }
 
@@ -195,6 +220,6 @@ static const char *const vit_heads[] = {"head", "head_dist", NULL};
 const struct model vit_model = {
     .name = "vit", .summary = "Vision Transformer, arXiv:2010.11929",
     .fields = vit_fields, .options_size = sizeof(struct vit),
-    .check = vit_check, .shape = vit_shape, .record = vit_record,
-    .heads = vit_heads, .misfit = vit_misfit,
+    .check = vit_check, .shape = vit_shape, .record = vit_record, .layer = vit_layer,
+    .heads = vit_heads, .misfit = vit_misfit, .conflict = vit_conflict,
 };

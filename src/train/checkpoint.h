@@ -2,6 +2,7 @@
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 
+#include "train/init_report.h"
 #include "train/network.h"
 
 /* Weights for anybody: F32 tensors by name; metadata "config" (without paths), "class_names"
@@ -32,13 +33,16 @@ MUST_USE enum status checkpoint_load_values(const struct params *p, const struct
                                             const char *path, real *values, char **note,
                                             struct error *err);
 
-/* Start values for training: what is missing keeps its own. Only tensors of attention
- * (attn_owns) and of classifiers (model_is_head) may be missing or unexpected, and only those of
- * classifiers may have another shape, as with other classes: they keep their values too.
- * Anything else is ERR_INPUT as above: another backbone. *note becomes a malloc'd line that
- * counts and names all of this. */
+/* Start values for training, of a model with the same backbone. Tensors of attention (attn_owns) and
+ * of classifiers (model_is_head) may be missing or unexpected; those of classifiers may have another
+ * shape, as with other classes, and so may those of attention where it is another one than the
+ * checkpoint's, or has other options: such layers are filled by attn_adapt, where a file that does not
+ * say its attention counts as the first variant. What is missing elsewhere keeps its values.
+ * Anything else is ERR_INPUT as above: another backbone. *report, which the caller has begun, tells
+ * what became of every tensor. */
 MUST_USE enum status checkpoint_init(struct params *p, const struct choice *model,
-                                     const char *path, char **note, struct error *err);
+                                     const char *path, struct init_report *report,
+                                     struct error *err);
 
 /* What resume needs beyond the blocks of params. */
 struct train_state {

@@ -75,20 +75,30 @@ static enum status open_loaders(struct trainer *t, struct error *err)
     return OK;
 }
 
+static void say_init(struct trainer *t)
+{
+    if (!t->options->say)
+        return;
+    trainer_say(t, "init_from: %s", init_report_summary(&t->init));
+    for (int i = 0; i < INIT_LISTS; i++) {
+        const char *line = init_report_line(&t->init, (enum init_list)i);
+        if (line)
+            t->options->say(t->options->context, line); /* of any length */
+    }
+}
+
 static enum status init_from(struct trainer *t, struct error *err)
 {
     const char *path = t->x->train.init_from;
     if (!path)
         return OK;
-    char *note = NULL;
     struct params *p = &t->network->params;
-    enum status status = checkpoint_init(p, &t->x->model, path, &note, err);
+    enum status status = checkpoint_init(p, &t->x->model, path, &t->init, err);
     if (status) {
         error_prefix(err, "train.init_from: ");
         return status;
     }
-    trainer_say(t, "init_from: %s", note);
-    free(note);
+    say_init(t);
     if (p->average)
         memcpy(p->average, p->values, p->total * sizeof *p->average);
     return OK;
@@ -180,8 +190,10 @@ static enum status begin(struct trainer *t, enum run_kind kind, struct error *er
         trainer_say(t, "validation is the official test set (data.validation is \"test\")");
     if (kind == RUN_RESTART)
         trainer_say(t, "%s: nothing was saved yet, starting anew", t->files.directory);
-    if (kind != RUN_CONTINUE)
-        return event_start(t, err);
+    if (kind != RUN_CONTINUE) {
+        status = event_start(t, err);
+        return status || !t->x->train.init_from ? status : event_init(t, err);
+    }
 
     if (t->state.epoch < t->x->train.epochs)
         trainer_say(t, "%s: resumed in epoch %d after step %lld", t->files.directory,
@@ -214,6 +226,7 @@ static void trainer_free(struct trainer *t)
     network_destroy(t->network);
     free(t->class_names);
     run_files_free(&t->files);
+    init_report_free(&t->init);
     file_unlock(t->lock);
 }
 
@@ -222,6 +235,7 @@ enum status train_run(const struct experiment *x, const struct train_options *op
 {
     struct trainer t = {.x = x, .options = options, .lock = -1};
     enum run_kind kind = RUN_NEW;
+    init_report_begin(&t.init);
     kernels_thread_init();
     enum status status = prepare(&t, &kind, err);
     if (status && err)

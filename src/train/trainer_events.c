@@ -91,6 +91,14 @@ enum status event_start(struct trainer *t, struct error *err)
     return event_write(t, j, true, err);
 }
 
+enum status event_init(struct trainer *t, struct error *err)
+{
+    struct json *j = event_begin("init_from");
+    if (j)
+        init_report_json(&t->init, j);
+    return event_write(t, j, false, err);
+}
+
 enum status event_resume(struct trainer *t, struct error *err)
 {
     struct json *j = event_begin("resume");

@@ -19,6 +19,7 @@ struct trainer {
     struct loader *train, *val, *test; /* val, test: NULL where there is no such part */
     struct step step;
     struct train_state state;
+    struct init_report init; /* of train.init_from, where this process started from it */
     long long batches, epoch_updates, total_updates; /* an epoch, an epoch, the run */
 
     double loss; /* of the last update: mean over its samples, nats */
@@ -56,6 +57,7 @@ MUST_USE enum status trainer_finish(struct trainer *t, struct error *err);
 
 /* trainer_events.c: lines of metrics.jsonl. `start` makes the file anew. */
 MUST_USE enum status event_start(struct trainer *t, struct error *err);
+MUST_USE enum status event_init(struct trainer *t, struct error *err);
 MUST_USE enum status event_resume(struct trainer *t, struct error *err);
 MUST_USE enum status event_check(struct trainer *t, struct error *err);
 MUST_USE enum status event_test(struct trainer *t, const struct final_test *f, struct error *err);

@@ -94,6 +94,22 @@ enum status rig_train(const struct experiment *x, const char *directory, struct 
     return train_run(x, &options, &run->result, err);
 }
 
+enum status rig_init(struct params *p, const struct choice *model, const char *path,
+                     const char **said, struct error *err)
+{
+    struct init_report r;
+    init_report_begin(&r);
+    enum status status = checkpoint_init(p, model, path, &r, err);
+    const char *text = status ? "" : test_text("%s\n", init_report_summary(&r));
+    for (int i = 0; i < INIT_LISTS && !status; i++)
+        if (r.list[i].count)
+            text = test_text("%s%s\n", text, init_report_line(&r, (enum init_list)i));
+    if (said)
+        *said = text;
+    init_report_free(&r);
+    return status;
+}
+
 const char *rig_text(const char *path)
 {
     char *data = NULL;

@@ -2,6 +2,7 @@
 #ifndef TRAIN_RIG_H
 #define TRAIN_RIG_H
 
+#include "train/checkpoint.h"
 #include "train/trainer.h"
 
 /* Reads the tiny config (ViT with D 24 and two blocks on 12 x 8 images, 90 training records, batch
@@ -24,6 +25,10 @@ struct rig_run {
 
 enum status rig_train(const struct experiment *x, const char *directory, struct rig_run *run,
                       struct error *err);
+
+/* checkpoint_init, with all that it reports as one text; *said may be NULL. */
+enum status rig_init(struct params *p, const struct choice *model, const char *path,
+                     const char **said, struct error *err);
 
 /* Whether two files hold the same bytes; both must be there. */
 bool rig_same_file(const char *a, const char *b);

@@ -6,6 +6,7 @@
 
 #include "io/safetensors.h"
 #include "kernels/kernels.h"
+#include "rig.h"
 #include "train/checkpoint.h"
 
 /* Maps of 8 x 8, 4 x 4 and 2 x 2. */
@@ -115,8 +116,7 @@ TEST(checkpoint_load__reads_swin_as_other_programs_name_it)
             CHECK_CONTAINS(note, test_text("named as in %s), 0 missing", rows[i].program));
             CHECK(memcmp(p->values, want, p->total * sizeof *want) == 0);
             free(note);
-            CHECK_OK(checkpoint_init(p, &f.x.model, path, &note, &err), err);
-            free(note);
+            CHECK_OK(rig_init(p, &f.x.model, path, NULL, &err), err);
         }
     free(want);
     drop(&f);
@@ -132,7 +132,7 @@ TEST(checkpoint_load__counts_what_is_missing_under_other_names)
     CHECK_INT(checkpoint_load(&f.n->params, &f.x.model, path, NULL, &err), ERR_INPUT);
     CHECK_CONTAINS(err.text, "2 missing: layers.0.downsample.norm.weight, ");
     CHECK_CONTAINS(err.text, "2 unexpected: layers.0.merge.norm.weight, ");
-    CHECK_INT(checkpoint_init(&f.n->params, &f.x.model, path, NULL, &err), ERR_INPUT);
+    CHECK_INT(rig_init(&f.n->params, &f.x.model, path, NULL, &err), ERR_INPUT);
     drop(&f);
 }
 
@@ -146,7 +146,7 @@ TEST(checkpoint__of_another_window_is_refused_with_both)
         for (int init = 0; init < 2; init++) {
             struct error err;
             enum status status =
-                init ? checkpoint_init(&g.n->params, &g.x.model, f.path, NULL, &err)
+                init ? rig_init(&g.n->params, &g.x.model, f.path, NULL, &err)
                      : checkpoint_load(&g.n->params, &g.x.model, f.path, NULL, &err);
             test_about("%s, %s", attentions[i], init ? "init" : "load");
             CHECK_INT(status, ERR_INPUT);
@@ -169,7 +169,7 @@ TEST(checkpoint__of_a_window_that_lies_otherwise_is_refused_too)
     make(&g, "[4, 2]", "super");
     for (int init = 0; init < 2; init++) {
         struct error err;
-        enum status status = init ? checkpoint_init(&g.n->params, &g.x.model, f.path, NULL, &err)
+        enum status status = init ? rig_init(&g.n->params, &g.x.model, f.path, NULL, &err)
                                   : checkpoint_load(&g.n->params, &g.x.model, f.path, NULL, &err);
         test_about("%s", init ? "init" : "load");
         CHECK_INT(status, ERR_INPUT);
@@ -185,13 +185,12 @@ TEST(checkpoint_init__takes_the_position_tables_to_another_attention)
 {
     struct fixture f, g;
     struct error err;
-    char *note = NULL;
+    const char *said = NULL;
     make(&f, "4", "standard");
     make(&g, "4", "super");
     memset(g.n->params.values, 0, g.n->params.total * sizeof(real));
-    CHECK_OK(checkpoint_init(&g.n->params, &g.x.model, f.path, &note, &err), err);
-    CHECK_CONTAINS(note, "missing: layers.0.blocks.0.attn.q.weight");
-    free(note);
+    CHECK_OK(rig_init(&g.n->params, &g.x.model, f.path, &said, &err), err);
+    CHECK_CONTAINS(said, "; layers.*.blocks.*.attn.relative_position_bias_table (4); ");
     const char *table = "layers.1.blocks.0.attn.relative_position_bias_table";
     const struct param *a = params_find(&f.n->params, table), *b = params_find(&g.n->params, table);
     CHECK(a && b && memcmp(a->value, b->value, a->count * sizeof(real)) == 0);
