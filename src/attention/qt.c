@@ -39,7 +39,7 @@ static const struct field qt_fields[] = {
     FIELD_INT(struct qt, pool, 2, 1, 512, "channels that are averaged into one; divides a head's"),
     FIELD_INT(struct qt, chunk, 2, 1, 512, "chunks of a head's channels; divides them"),
     FIELD_APE(struct qt, true),
-    FIELD_SHORTCUT(struct qt),
+    FIELD_SHORTCUT(struct qt, true),
     FIELD_ORDER(struct qt),
     FIELD_END,
 };
@@ -56,7 +56,7 @@ static enum status qt_check(const void *options, const struct attn_site *s, stru
     if (products > OUTER_MOST)
         return error_set(err, ERR_INPUT, "%s: products of %d channels (%d at most)",
                          reduce_names[o->reduce], products, OUTER_MOST);
-    return shortcut_check(o->shortcut, err);
+    return OK;
 }
 
 /* How many products there are. */
@@ -146,7 +146,8 @@ static struct tensor *qt_build(struct graph *g, const void *options, const struc
     struct qkv t = nn_qkv(g, "qkv", x, s->H, s->qkv_bias); /* each (B, H, N, d) */
     struct tensor *k = o->ape ? key_table_add(g, s, t.k) : t.k;
     struct tensor *a = features(g, o, s, t.q), *f = features(g, o, s, k);
-    return linear_project(g, s, linear_attend(g, s, a, f, t.v, terms));
+    struct tensor *y = linear_attend(g, s, a, f, t.v, terms);
+    return linear_project(g, s, o->shortcut ? shortcut_add(g, y, t.v) : y);
 }
 
 /* 4 N D^2 + 2 N (products + d + 1)(D + H) */
@@ -159,16 +160,25 @@ static double qt_macs(const void *options, const struct attn_site *s)
  * positive. */
 static void qt_adapt(const struct adapt *a, const void *options)
 {
-    (void)options;
     adapt_constant(a, "alpha", sqrt(0.5));
     adapt_constant(a, "beta", sqrt(0.5));
     adapt_constant(a, "gamma", 1);
+    shortcut_adapt(a, options);
+}
+
+/* Weights of random products that cannot cancel: a sum near 0 is steep, and what it divides is so large
+ * that nothing else is seen beside it. */
+static void qt_positive(void *options)
+{
+    struct qt *o = options;
+    if (o->reduce == REDUCE_RANDOM)
+        o->gamma0 = 2;
 }
 
 const struct attn_variant qt_attn = {
     .name = "qt", .summary = "compact second-order Taylor features (QT-ViT, eq. 11)",
     .paper = "NeurIPS 2024, OpenReview V2e0A2XIPF", .complexity = "O(N D^2 / H)",
     .fields = qt_fields, .options_size = sizeof(struct qt),
-    .check = qt_check, .build = qt_build, .macs = qt_macs,
+    .check = qt_check, .build = qt_build, .macs = qt_macs, .exact = qt_positive,
     .adapt = qt_adapt,
 };

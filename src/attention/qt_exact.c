@@ -23,18 +23,10 @@ static const struct field qt_exact_fields[] = {
     FIELD_ENUM(struct qt_exact, basis, BASE_SYM, basis_names,
                "features: each product once (cheapest), all products, or the paper's"),
     FIELD_APE(struct qt_exact, false),
-    FIELD_SHORTCUT(struct qt_exact),
+    FIELD_SHORTCUT(struct qt_exact, false),
     FIELD_ORDER(struct qt_exact),
     FIELD_END,
 };
-
-static enum status qt_exact_check(const void *options, const struct attn_site *s,
-                                  struct error *err)
-{
-    const struct qt_exact *o = options;
-    (void)s;
-    return shortcut_check(o->shortcut, err);
-}
 
 static struct tensor *qt_exact_build(struct graph *g, const void *options,
                                      const struct attn_site *s, struct tensor *x)
@@ -49,7 +41,8 @@ static struct tensor *qt_exact_build(struct graph *g, const void *options,
     struct qkv t = nn_qkv(g, "qkv", x, s->H, s->qkv_bias); /* each (B, H, N, d) */
     struct tensor *k = o->ape ? key_table_add(g, s, t.k) : t.k;
     struct tensor *a = linear_real(g, t.q), *f = linear_real(g, k);
-    return linear_project(g, s, linear_attend(g, s, a, f, t.v, terms));
+    struct tensor *y = linear_attend(g, s, a, f, t.v, terms);
+    return linear_project(g, s, o->shortcut ? shortcut_add(g, y, t.v) : y);
 }
 
 /* 4 N D^2 + 2 N F (D + H) with F = (d + 1)(d + 2) / 2, 1 + d + d^2 or (d + 1)^2 + 1 features */
@@ -65,5 +58,5 @@ const struct attn_variant qt_exact_attn = {
     .name = "qt_exact", .summary = "exact second-order Taylor weights (QT-ViT, eq. 2)",
     .paper = "NeurIPS 2024, OpenReview V2e0A2XIPF", .complexity = "O(N D^3 / H^2)",
     .fields = qt_exact_fields, .options_size = sizeof(struct qt_exact),
-    .check = qt_exact_check, .build = qt_exact_build, .macs = qt_exact_macs,
+    .build = qt_exact_build, .macs = qt_exact_macs, .adapt = shortcut_adapt,
 };

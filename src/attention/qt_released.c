@@ -17,18 +17,10 @@ struct qt_released {
 
 static const struct field qt_released_fields[] = {
     FIELD_APE(struct qt_released, true),
-    FIELD_SHORTCUT(struct qt_released),
+    FIELD_SHORTCUT(struct qt_released, true),
     FIELD_ORDER(struct qt_released),
     FIELD_END,
 };
-
-static enum status qt_released_check(const void *options, const struct attn_site *s,
-                                     struct error *err)
-{
-    const struct qt_released *o = options;
-    (void)s;
-    return shortcut_check(o->shortcut, err);
-}
 
 /* gamma decays, as in the authors' code. */
 static struct tensor *features(struct graph *g, struct tensor *x)
@@ -46,7 +38,8 @@ static struct tensor *qt_released_build(struct graph *g, const void *options,
     struct qkv t = nn_qkv(g, "qkv", x, s->H, s->qkv_bias); /* each (B, H, N, d) */
     struct tensor *k = o->ape ? key_table_add(g, s, t.k) : t.k;
     struct tensor *a = features(g, t.q), *f = features(g, k);
-    return linear_project(g, s, linear_attend(g, s, a, f, t.v, terms));
+    struct tensor *y = linear_attend(g, s, a, f, t.v, terms);
+    return linear_project(g, s, o->shortcut ? shortcut_add(g, y, t.v) : y);
 }
 
 /* 4 N D^2 + 2 N (d + 1)(D + H) */
@@ -60,5 +53,5 @@ const struct attn_variant qt_released_attn = {
     .name = "qt_released", .summary = "normalised squares and a constant (QT-ViT, released code)",
     .paper = "NeurIPS 2024, OpenReview V2e0A2XIPF", .complexity = "O(N D^2 / H)",
     .fields = qt_released_fields, .options_size = sizeof(struct qt_released),
-    .check = qt_released_check, .build = qt_released_build, .macs = qt_released_macs,
+    .build = qt_released_build, .macs = qt_released_macs, .adapt = shortcut_adapt,
 };

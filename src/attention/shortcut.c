@@ -1,11 +1,20 @@
-/* shortcut.c - refusing the value shortcut. */
+/* shortcut.c - values past the attention. */
 #include "attention/shortcut.h"
 
-enum status shortcut_check(bool wanted, struct error *err)
+#include "attention/adapt.h"
+#include "nn/nn.h"
+
+struct tensor *shortcut_add(struct graph *g, struct tensor *y, struct tensor *v)
 {
-    if (!wanted)
-        return OK;
-    return error_set(err, ERR_INPUT,
-                     "shortcut: needs batch normalisation, which does not exist yet (set it to "
-                     "false)");
+    graph_scope_push(g, "shortcut");
+    struct tensor *past = op_gelu(g, nn_batch_norm(g, "norm", v));
+    y = op_add(g, y, past);
+    graph_scope_pop(g);
+    return y;
+}
+
+void shortcut_adapt(const struct adapt *a, const void *options)
+{
+    (void)options;
+    adapt_constant(a, "shortcut.norm.weight", 0);
 }
