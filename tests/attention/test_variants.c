@@ -79,6 +79,8 @@ static const char *const options[] = {
     "{\"name\": \"dijiang\", \"map\": \"exp\", \"radial\": \"chi\"}",
     "{\"name\": \"dijiang\", \"projection\": \"paper\", \"norm\": \"group_norm\", "
     "\"group_eps\": 0.1}", /* less is steep: two channels of a group become their sign */
+    "{\"name\": \"pool\", \"size\": 5}",
+    "{\"name\": \"sepconv\", \"kernel\": 3, \"expand\": 1}",
 };
 
 /* The i-th configuration: the defaults of each variant, then the options above; NULL past the end.
@@ -139,7 +141,7 @@ TEST(every_variant__works_at_some_place_and_costs_what_its_formula_says)
             if (!begin_at(&l, json_at(i), s))
                 continue;
             double macs = attn_macs(&l.attention, &sites[s]);
-            CHECK(macs > 0);
+            CHECK(macs > 0 || (macs == 0 && l.rig.params.count == 0));
             CHECK_NEAR(graph_macs(l.rig.graph), sites[s].B * macs, 1e-9 * macs);
             places++;
             layer_end(&l);
@@ -257,6 +259,7 @@ TEST(every_variant__has_the_gradient_of_its_output) /* identity I18 */
                 continue;
             layer_end(&l);
             layer_begin_exact(&l, json_at(i), sites[s]);
+            rig_randomize(&l.rig, 0.5); /* more: sums of thousands, whose rounding is seen */
             rig_check_gradients(&l.rig, 1e-7);
             layer_end(&l);
         }
@@ -268,7 +271,7 @@ TEST(every_variant__treats_each_image_alone)
 {
     for (int i = 0; json_at(i); i++) {
         struct layer l;
-        if (!begin_at(&l, json_at(i), 0))
+        if (!begin_at(&l, json_at(i), 0) && !begin_at(&l, json_at(i), 3))
             continue;
         size_t half = l.rig.y_count / 2;
         rig_run(&l.rig);
@@ -315,6 +318,10 @@ TEST(every_variant__learns_from_its_own_start)
             struct error error;
             if (!begin_at(&l, json_at(i), s))
                 continue;
+            if (!l.rig.params.trained) {
+                layer_end(&l);
+                continue;
+            }
             rig_randomize(&l.rig, 0.4);
             rig_run(&l.rig); /* the target: what these parameters give */
             real *target = rig_copy(&l.rig, l.rig.y, l.rig.y_count);

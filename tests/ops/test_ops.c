@@ -399,7 +399,7 @@ static const struct wrong wrongs[] = {
     {"permute_tokens", "(2, 3, 4)", wrong_order},
     {"permute_tokens", "token 2 of 3 is taken from 3", wrong_token},
     {"permute_tokens", "token 2 of 3 is taken from 1", wrong_twin},
-    {"pool", "(2, 3, 4)", wrong_pool},
+    {"pool_tokens", "(2, 3, 4)", wrong_pool},
     {"relative_bias", "(14, 2)", wrong_bias_table},
     {"scale_cols", "(2, 3, 4)", wrong_scale_cols},
     {"sdpa", "(2, 2, 6, 4)", wrong_sdpa},

@@ -1,24 +1,34 @@
+#include <string.h>
+
 #include "attention/attention.h"
 #include "kernels/kernels.h"
 #include "study/ceiling.h"
 #include "test.h"
 
-/* Of a step of three images. */
-static struct ceiling list_of(const char *attention, const char *precision, enum network_mode mode)
+/* Of a step of three images, in a model with this pooling; false where that cannot be. */
+static bool list_in(struct ceiling *c, const char *pool, const char *attention,
+                    const char *precision, enum network_mode mode)
 {
     const char *config = test_text(
         "{\"data\": {\"format\": \"synthetic\"}, \"train\": {\"precision\": \"%s\"},"
         " \"model\": {\"name\": \"vit\", \"image_size\": 8, \"channels\": 1, \"classes\": 3,"
         "  \"patch_size\": 4, \"dim\": 8, \"depth\": 2, \"heads\": 2, \"mlp_ratio\": 3,"
-        "  \"attention\": {%s}}}",
-        precision, attention);
+        "  \"pool\": \"%s\", \"attention\": {%s}}}",
+        precision, pool, attention);
     struct error err;
     struct experiment x;
-    struct ceiling c;
     CHECK_OK(kernels_init(&err), err);
-    CHECK_OK(experiment_parse(&x, config, "test", &err), err);
-    CHECK_OK(ceiling_list(&c, &x, mode, 3, &err), err);
+    if (experiment_parse(&x, config, "test", &err))
+        return false;
+    CHECK_OK(ceiling_list(c, &x, mode, 3, &err), err);
     experiment_free(&x);
+    return true;
+}
+
+static struct ceiling list_of(const char *attention, const char *precision, enum network_mode mode)
+{
+    struct ceiling c;
+    CHECK(list_in(&c, "cls", attention, precision, mode));
     return c;
 }
 
@@ -34,14 +44,22 @@ static double count_of(const struct ceiling *c, int m, int n, int k)
     return count;
 }
 
+/* Large convolutions and scans, beside which the products of so narrow a model are few. */
+static bool mixes_without_products(const char *name)
+{
+    return strcmp(name, "sepconv") == 0 || strcmp(name, "vrwkv") == 0 || strcmp(name, "vim") == 0;
+}
+
 TEST(ceiling_list__has_all_products_of_every_attention)
 {
     for (int i = 0; attn_kinds(i); i++) {
         test_about("%s", attn_kinds(i)->name);
         const char *attention = test_text("\"name\": \"%s\"", attn_kinds(i)->name);
-        struct ceiling c = list_of(attention, "fp32", NETWORK_INFER);
+        struct ceiling c;
+        if (!list_in(&c, "cls", attention, "fp32", NETWORK_INFER))
+            CHECK(list_in(&c, "mean", attention, "fp32", NETWORK_INFER));
         CHECK_NEAR(c.share + c.other, 1, 1e-9);
-        CHECK(c.share > 0.9);
+        CHECK(c.share > (mixes_without_products(attn_kinds(i)->name) ? 0.4 : 0.9));
         ceiling_free(&c);
     }
 }

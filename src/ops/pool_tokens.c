@@ -1,4 +1,4 @@
-/* pool.c - mean over some tokens of each sample.    x: (B, N, D)  y: (B, D)
+/* pool_tokens.c - mean over some tokens of each sample.    x: (B, N, D)  y: (B, D)
  *   y[b] = 1/n sum over t = first .. first + n - 1 of x[b, t]
  *   dx[b, t] = dy[b] / n for these tokens, 0 for the others */
 #include "kernels/kernels.h"
@@ -14,7 +14,7 @@ static void pool_infer(struct graph *g, struct node *n)
     const struct shape *x = &n->in[0]->shape;
     if (x->rank != 3 || o->first < 0 || o->count < 1 || o->first + o->count > x->dim[1]) {
         char text[64];
-        graph_fail(g, ERR_SHAPE, "pool: tokens %d..%d of %s", o->first, o->first + o->count - 1,
+        graph_fail(g, ERR_SHAPE, "pool_tokens: tokens %d..%d of %s", o->first, o->first + o->count - 1,
                    shape_text(text, x));
         return;
     }
@@ -63,13 +63,13 @@ static struct tensor *pool_sample(struct graph *g)
     return op_add(g, op_pool(g, x, 1, 1), op_pool(g, x, 0, 3));
 }
 
-const struct op pool_op = {
-    .name = "pool", .infer = pool_infer, .forward = pool_forward, .backward = pool_backward,
-    .takes = TYPE_REAL | TYPE_BF16 | TAKES_ROWS, .sample = pool_sample,
+const struct op pool_tokens_op = {
+    .name = "pool_tokens", .infer = pool_infer, .forward = pool_forward,
+    .backward = pool_backward, .takes = TYPE_REAL | TYPE_BF16 | TAKES_ROWS, .sample = pool_sample,
 };
 
 struct tensor *op_pool(struct graph *g, struct tensor *x, int first, int count)
 {
     struct pool o = {first, count};
-    return graph_record(g, &pool_op, graph_copy(g, &o, sizeof o), INPUTS(x));
+    return graph_record(g, &pool_tokens_op, graph_copy(g, &o, sizeof o), INPUTS(x));
 }
