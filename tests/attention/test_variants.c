@@ -81,6 +81,8 @@ static const char *const options[] = {
     "\"group_eps\": 0.1}", /* less is steep: two channels of a group become their sign */
     "{\"name\": \"pool\", \"size\": 5}",
     "{\"name\": \"sepconv\", \"kernel\": 3, \"expand\": 1}",
+    "{\"name\": \"vrwkv\", \"shift\": 0, \"key_norm\": true}",
+    "{\"name\": \"vrwkv\", \"shift\": 2, \"init\": \"global\"}",
 };
 
 /* The i-th configuration: the defaults of each variant, then the options above; NULL past the end.
