@@ -83,6 +83,7 @@ static const char *const options[] = {
     "{\"name\": \"sepconv\", \"kernel\": 3, \"expand\": 1}",
     "{\"name\": \"vrwkv\", \"shift\": 0, \"key_norm\": true}",
     "{\"name\": \"vrwkv\", \"shift\": 2, \"init\": \"global\"}",
+    "{\"name\": \"vim\", \"expand\": 1, \"state\": 3, \"conv\": 2, \"rank\": 2}",
 };
 
 /* The i-th configuration: the defaults of each variant, then the options above; NULL past the end.
