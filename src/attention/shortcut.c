@@ -7,8 +7,9 @@
 struct tensor *shortcut_add(struct graph *g, struct tensor *y, struct tensor *v)
 {
     graph_scope_push(g, "shortcut");
-    struct tensor *past = op_gelu(g, nn_batch_norm(g, "norm", v));
-    y = op_add(g, y, past);
+    /* One plane for all heads: whole rows, which the team can share. */
+    struct tensor *past = op_gelu(g, op_merge_heads(g, nn_batch_norm(g, "norm", v)));
+    y = op_add(g, op_merge_heads(g, y), past);
     graph_scope_pop(g);
     return y;
 }

@@ -11,7 +11,7 @@
 
 /* y + gelu(batch norm(v)): the d channels of a head are those of all heads, with statistics over images,
  * heads and tokens, prefix tokens too. Makes shortcut.norm.{weight, bias, running_mean, running_var}
- * (d).  y, v: (B, H, N, d). Returns the same shape, stored. QT-ViT (NeurIPS 2024), section 4.1. */
+ * (d).  y, v: (B, H, N, d). Returns (B, N, H d), stored. QT-ViT (NeurIPS 2024), section 4.1. */
 struct tensor *shortcut_add(struct graph *g, struct tensor *y, struct tensor *v);
 
 /* The hook `adapt` of variants with the option: beside a trained attention the shortcut begins as

@@ -126,11 +126,6 @@ void kernels_thread_init(void)
 #endif
 }
 
-void kernel_add(struct vec y, struct vec a, struct vec b, size_t rows, size_t cols)
-{
-    chosen->elementwise->add(y, a, b, rows, cols);
-}
-
 void kernel_multiply(struct vec y, int beta, struct vec a, struct vec b, size_t rows, size_t cols)
 {
     chosen->elementwise->multiply(y, beta, a, b, rows, cols);

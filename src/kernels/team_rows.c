@@ -7,7 +7,7 @@
 struct call {
     size_t rows, cols;
     int parts;
-    struct vec y, x, dy;
+    struct vec y, x, b, dy;
     const struct row_order *order; /* of y; NULL: none */
     const struct kernels_map *map;
     int beta;
@@ -40,6 +40,21 @@ void kernel_accumulate(struct vec y, int beta, struct vec x, double scale, size_
 {
     struct call o = {.y = y, .beta = beta, .x = x, .scale = scale, .rows = rows, .cols = cols};
     share(accumulate, &o);
+}
+
+static void add(const void *job, int part, int member)
+{
+    (void)member;
+    const struct call *o = job;
+    struct team_rows r = team_rows_of(o->rows, o->parts, part);
+    kernels_level()->elementwise->add(from(o->y, r), from(o->x, r), from(o->b, r), r.count,
+                                      o->cols);
+}
+
+void kernel_add(struct vec y, struct vec a, struct vec b, size_t rows, size_t cols)
+{
+    struct call o = {.y = y, .x = a, .b = b, .rows = rows, .cols = cols};
+    share(add, &o);
 }
 
 static void map(const void *job, int part, int member)
