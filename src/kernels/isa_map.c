@@ -35,6 +35,21 @@ ALWAYS_INLINE lane log_of_exp_plus_1(lane x)
     return lane_max(lane_all(0), x) + log_sum;
 }
 
+/* x with |x| kept to 1e-4 .. 1e4, its sign and 0 as they are. */
+ALWAYS_INLINE lane of_size(lane x)
+{
+    lane zero = lane_all(0), size = lane_max(-x, x);
+    lane kept = lane_min(lane_all((real)1e4), lane_max(lane_all((real)1e-4), size));
+    return lane_where(x > zero, kept, lane_where(x < zero, -kept, x));
+}
+
+ALWAYS_INLINE lane of_size_slope(lane x)
+{
+    lane zero = lane_all(0), size = lane_max(-x, x);
+    lane one = lane_where(size < lane_all((real)1e-4), zero, lane_all(1));
+    return lane_where(size > lane_all((real)1e4), zero, one);
+}
+
 typedef lane lane_function(lane x);
 
 ALWAYS_INLINE void map_value(struct vec y, struct vec x, size_t rows, size_t cols,

@@ -157,10 +157,16 @@ struct token_map {
 };
 
 /* Convolution of a map, each channel by itself, with zeros off the map, as large as before (PyTorch's
- * padding "same"; a correlation, as there).  x: (B, N, C)  weight: (C, 1, h, w), h and w odd, a
- * parameter  bias: (C) or NULL. Returns (B, N, C), 0 for the tokens before the map. */
+ * padding "same"; a correlation, as there).  x: (B, N, C)  weight: (F, 1, h, w), h and w odd, a
+ * parameter  bias: (F) or NULL; F divides C, and channel c has filter c mod F. Returns (B, N, C), 0 for
+ * the tokens before the map. */
 struct tensor *op_depthwise(struct graph *g, struct tensor *x, struct tensor *weight,
                             struct tensor *bias, const struct token_map *map);
+
+/* The same along the patches in raster order, as if they lay in one row, each of F equal parts of the
+ * channels with a filter.  x: (B, N, C)  weight: (F, k), k odd, a parameter. Returns (B, N, C). */
+struct tensor *op_line_conv(struct graph *g, struct tensor *x, struct tensor *weight,
+                            const struct token_map *map);
 
 /* Mean of the size x size patches around each one that are on the map, minus that one; size odd.
  * x: (B, N, C). Returns (B, N, C), 0 for the tokens before the map. Yu et al., arXiv:2111.11418,
@@ -233,7 +239,7 @@ struct tensor *op_layer_norm(struct graph *g, struct tensor *x, struct tensor *w
 struct tensor *op_gelu(struct graph *g, struct tensor *x);
 
 /* f(x), element by element: MAP_RELU, MAP_ELU1 (x + 1, or e^x below 0), MAP_SQUARE, MAP_SIGMOID,
- * MAP_SILU, MAP_EXP, MAP_SOFTPLUS, .. of kernels/maps.def. Returns real numbers, contiguous, whatever
+ * MAP_SILU, MAP_EXP, MAP_SOFTPLUS, MAP_MAGNITUDE (x with a size of 1e-4 to 1e4; 0 stays 0), .. of kernels/maps.def. Returns real numbers, contiguous, whatever
  * x is. The slope of relu at 0 is 0. MAP_EXP is infinite from 89 on in float. */
 struct tensor *op_map(struct graph *g, struct tensor *x, enum map f);
 
@@ -273,6 +279,23 @@ struct tensor *op_exp_features(struct graph *g, struct tensor *z, struct tensor 
  * exp(x - max x) is this of a softmax. */
 struct tensor *op_divide_largest(struct graph *g, struct tensor *x);
 
+/* x / min(n + eps, most), row by row.  x: (.., N, d), real  n: (.., N, 1), real. Returns (.., N, d), real. */
+struct tensor *op_divide_rows(struct graph *g, struct tensor *x, struct tensor *n, double eps,
+                              double most);
+
+/* x rounded to 2^bits levels between the least number and the largest one of the batch, or with the graph
+ * without noise, of running values: least number and range (1) each, buffers, which become momentum running +
+ * (1 - momentum) own where a run updates. The gradient passes straight through. Where the graph has noise it
+ * needs the whole batch at once.  x: (B, .., d), real, contiguous  bits: 0 (no rounding) to 16. Returns real
+ * numbers. */
+struct tensor *op_quantise(struct graph *g, struct tensor *x, struct tensor *least,
+                           struct tensor *range, int bits, double momentum);
+
+/* Features that point more to their largest entries, row by row: t = (max(x, 0) + 1e-6) / softplus(rho),
+ * y = |t| t^p / |t^p| with Euclidean norms.  x: (.., D), real  rho: (D), a parameter  p: 1 or more. Returns
+ * real numbers, contiguous. Han et al., arXiv:2308.00442, eq. 5 and 6. */
+struct tensor *op_focus(struct graph *g, struct tensor *x, struct tensor *rho, int p);
+
 /* Softmax over the last axis; with _real the result is real whatever x is. */
 struct tensor *op_softmax(struct graph *g, struct tensor *x);
 struct tensor *op_softmax_real(struct graph *g, struct tensor *x);
@@ -310,6 +333,14 @@ struct sdpa_terms {
  * weights (B, H, N, M). */
 struct tensor *op_sdpa_terms(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                              double scale, const struct sdpa_terms *terms);
+
+/* The weights of softmax(scale q k^T) that are above the threshold, as they are, times v; the step has no
+ * gradient.  q, k: (B, H, N, d)  v: (B, H, N, e), each stored or real. Returns (B, H, N, e), stored, in memory
+ * (B, N, H e). Regions as in op_linear_attention. Keeps nothing; weights exist for some queries at a time,
+ * in real. Dass et al., arXiv:2211.05109; You et al., arXiv:2211.10526. */
+struct tensor *op_sdpa_above(struct graph *g, struct tensor *q, struct tensor *k,
+                             struct tensor *v, double scale, double threshold,
+                             const struct token_regions *regions);
 
 /* In which order products of features are evaluated: what is cheaper at the shape, sums over the keys
  * first, or weights first. */

@@ -24,7 +24,7 @@ struct taps *taps_create(struct graph *g, const char *op, int tokens, int count,
                    regions ? regions->tokens : tokens);
         return NULL;
     }
-    struct taps o = {.windows = regions ? regions->windows : 1, .tokens = tokens, .count = count};
+    struct taps o = {.windows = regions ? regions->windows : 1, .tokens = tokens, .count = count, .alike = 1};
     size_t all = at(&o, o.windows, 0, 0);
     o.from = arena_alloc(&g->memory, all * sizeof *o.from);
     o.to = arena_alloc(&g->memory, all * sizeof *o.to);
@@ -120,9 +120,10 @@ void taps_conv_infer(struct graph *g, struct node *n)
     const struct taps *o = n->options;
     const struct tensor *W = n->in[WEIGHT], *bias = n->in[BIAS];
     size_t C = (size_t)tensor_cols(n->in[X]), taps = (size_t)o->count;
+    size_t filters = (size_t)W->shape.dim[0];
     infer_taps(g, n, o);
-    if (W->shape.dim[0] != (int)C || tensor_count(W) != C * taps ||
-        (bias && tensor_count(bias) != C)) {
+    if (C % (filters * (size_t)o->alike) || tensor_count(W) != filters * taps ||
+        (bias && tensor_count(bias) != filters)) {
         char a[64], b[64];
         graph_fail(g, ERR_SHAPE, "%s: a weight %s and %d taps do not fit %s", n->op->name,
                    shape_text(a, &W->shape), o->count, shape_text(b, &n->in[X]->shape));
@@ -131,7 +132,7 @@ void taps_conv_infer(struct graph *g, struct node *n)
     infer_param(g, n, WEIGHT);
     infer_param(g, n, BIAS);
     graph_out(g, n, n->in[X]->type, n->in[X]->shape);
-    graph_scratch(g, n, C * taps, C * taps);
+    graph_scratch(g, n, C * (taps + 1), C * (taps + 1));
 }
 
 double taps_conv_macs(const struct node *n)
@@ -141,26 +142,45 @@ double taps_conv_macs(const struct node *n)
            o->count;
 }
 
-/* to (taps, C) = weight (C, taps): rows are then as long as the tokens'. */
-static void transpose(real *to, const real *weight, size_t C, size_t taps)
+static size_t filter_of(const struct node *n, size_t c)
 {
+    const struct taps *o = n->options;
+    return c / (size_t)o->alike % (size_t)n->in[WEIGHT]->shape.dim[0];
+}
+
+/* to (taps, C) = the channels' filters of weight (F, taps): rows are then as long as the tokens'. */
+static void transpose(real *to, const struct node *n)
+{
+    const struct taps *o = n->options;
+    const real *weight = n->in[WEIGHT]->data;
+    size_t C = (size_t)tensor_cols(n->in[X]), taps = (size_t)o->count;
     for (size_t c = 0; c < C; c++)
         for (size_t k = 0; k < taps; k++)
-            to[k * C + c] = weight[c * taps + k];
+            to[k * C + c] = weight[filter_of(n, c) * taps + k];
+}
+
+/* to (C): each channel's bias. NULL where there is none. */
+static const real *biases(real *to, const struct node *n)
+{
+    const struct tensor *bias = n->in[BIAS];
+    for (size_t c = 0; bias && c < (size_t)tensor_cols(n->in[X]); c++)
+        to[c] = ((const real *)bias->data)[filter_of(n, c)];
+    return bias ? to : NULL;
 }
 
 void taps_conv_forward(const struct node *n)
 {
     const struct taps *o = n->options;
-    const struct tensor *x = n->in[X], *bias = n->in[BIAS];
+    const struct tensor *x = n->in[X];
     size_t C = (size_t)tensor_cols(x), first = (size_t)o->first;
     size_t rows = (size_t)o->tokens - first;
     real *weight = n->scratch->data;
-    transpose(weight, n->in[WEIGHT]->data, C, (size_t)o->count);
+    const real *bias = biases(weight + (size_t)o->count * C, n);
+    transpose(weight, n);
     for (int b = 0; b < x->shape.dim[0]; b++) {
         struct vec y = sample_vec(n->out, b);
         kernel_taps(y, 0, sample_vec(x, b), weight, NULL, taps_from(o, b), first, 0, C);
-        kernel_taps(vec_at(y, first, 0), 0, sample_vec(x, b), weight, bias ? bias->data : NULL,
+        kernel_taps(vec_at(y, first, 0), 0, sample_vec(x, b), weight, bias,
                     taps_from(o, b) + first * (size_t)o->count, rows, o->count, C);
     }
 }
@@ -171,7 +191,7 @@ static void input_grad(const struct node *n)
     const struct tensor *x = n->in[X];
     size_t C = (size_t)tensor_cols(x);
     real *weight = n->scratch_backward->data;
-    transpose(weight, n->in[WEIGHT]->data, C, (size_t)o->count);
+    transpose(weight, n);
     for (int b = 0; b < x->shape.dim[0]; b++)
         kernel_taps(sample_grad(x, b), n->beta[X], sample_grad(n->out, b), weight, NULL,
                     taps_to(o, b), (size_t)o->tokens, o->count, C);
@@ -189,19 +209,28 @@ static void weight_grad(const struct node *n)
                          taps_from(o, b) + first * taps, (size_t)o->tokens - first, o->count, C);
     for (size_t c = 0; c < C; c++)
         for (size_t k = 0; k < taps; k++)
-            grad[c * taps + k] += sums[k * C + c];
+            grad[filter_of(n, c) * taps + k] += sums[k * C + c];
+}
+
+static void bias_grad(const struct node *n)
+{
+    const struct taps *o = n->options;
+    size_t C = (size_t)tensor_cols(n->in[X]), first = (size_t)o->first;
+    real *sums = n->scratch_backward->data, *grad = n->in[BIAS]->grad;
+    memset(sums, 0, C * sizeof *sums);
+    for (int b = 0; b < n->in[X]->shape.dim[0]; b++)
+        kernel_column_sums(sums, vec_at(sample_grad(n->out, b), first, 0),
+                           (size_t)o->tokens - first, C);
+    for (size_t c = 0; c < C; c++)
+        grad[filter_of(n, c)] += sums[c];
 }
 
 void taps_conv_backward(const struct node *n)
 {
-    const struct taps *o = n->options;
-    const struct tensor *x = n->in[X], *bias = n->in[BIAS];
-    size_t first = (size_t)o->first;
-    if (x->grad)
+    if (n->in[X]->grad)
         input_grad(n);
     if (n->in[WEIGHT]->grad)
         weight_grad(n);
-    for (int b = 0; b < x->shape.dim[0] && bias && bias->grad; b++)
-        kernel_column_sums(bias->grad, vec_at(sample_grad(n->out, b), first, 0),
-                           (size_t)o->tokens - first, (size_t)tensor_cols(x));
+    if (n->in[BIAS] && n->in[BIAS]->grad)
+        bias_grad(n);
 }

@@ -11,6 +11,7 @@ struct taps {
     int *from;                  /* (windows, tokens, count): the token read, -1: none */
     int *to;                    /* (windows, tokens, count): the token that reads this one with the
                                    same tap, -1: none */
+    int alike;                  /* neighbouring channels that share a filter */
 };
 
 /* No tap reads anything yet. regions NULL: one window. NULL where it fails (the graph keeps that).
@@ -40,10 +41,11 @@ const int *taps_to(const struct taps *o, int b);
 /* --- a convolution along the taps, each channel by itself --------------------------------------
  */
 
-/* Inputs x, weight (C, .., taps), a parameter, and bias (C) or NULL:
- *   y[t, c] = bias[c] + sum over k of weight[c, k] x[from[t, k], c], 0 for tokens without taps
- *   dx[j, c] = sum over k of weight[c, k] dy[to[j, k], c],  dweight[c, k] = sum over t of
- *   x[from[t, k], c] dy[t, c],  dbias[c] = sum over t of dy[t, c]
+/* Inputs x, weight (F, .., taps), a parameter, and bias (F) or NULL; channel c has filter
+ * f = (c div alike) mod F, F alike divides C:
+ *   y[t, c] = bias[f] + sum over k of weight[f, k] x[from[t, k], c], 0 for tokens without taps
+ *   dx[j, c] = sum over k of weight[f, k] dy[to[j, k], c],  dweight[f, k] = sum over t and the
+ *   channels of f of x[from[t, k], c] dy[t, c],  dbias[f] = that sum of dy[t, c]
  * The node's options are the taps. */
 void taps_conv_infer(struct graph *g, struct node *n);
 double taps_conv_macs(const struct node *n);
