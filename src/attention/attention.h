@@ -43,6 +43,8 @@ struct attn_variant {
     size_t options_size;
     bool kinks; /* features like relu's, over whose kinks the steps of float jump: gradients are
                    compared with differences in double alone */
+    bool steps; /* rounds numbers or compares them with thresholds, where those of bf16 may come out
+                   elsewhere: precisions are compared with `exact` options */
 
     /* Which of the two these options want at the model's site, which has windows. NULL: inner. */
     enum attn_placement (*placement)(const void *options, const struct attn_site *s);

@@ -37,6 +37,13 @@ static const struct {
     {"{\"name\": \"qt_exact\", \"basis\": \"kron\", \"ape\": true}", false, false},
     {"\"qt_released\"", false, false},
     {"\"angular\"", false, false},
+    {"{\"name\": \"angular\", \"form\": \"castling\"}", false, false},
+    {"\"taylor1\"", false, false},
+    {"{\"name\": \"taylor1\", \"centre\": \"none\"}", false, false},
+    {"{\"name\": \"taylor1\", \"centre\": \"feature\", \"bits\": 0}", false, false},
+    {"\"focused\"", false, true},
+    {"\"vicinity\"", false, true},
+    {"{\"name\": \"vicinity\", \"product\": true}", false, true},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };

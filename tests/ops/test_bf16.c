@@ -83,6 +83,9 @@ static struct tensor *record_attention(struct graph *g, const void *kind)
     void *options = arena_alloc(&g->memory, k->size + 1);
     if (k->fields)
         CHECK_OK(config_defaults(k->fields, options, &g->memory, &err), err);
+    const struct attn_variant *variant = k->impl;
+    if (variant->steps)
+        variant->exact(options);
     struct choice choice = {.kind = k, .name = k->name, .options = options};
     struct attn_site site = {.B = 2, .N = 17, .D = 24, .H = 3, .grid = {4, 4}, .prefix = 1,
                              .blocks = 1, .qkv_bias = true, .proj_bias = true};
