@@ -36,21 +36,6 @@ void layer_choose(struct layer *l, const char *json)
     l->attention = config.attention;
 }
 
-bool layer_takes(const char *json, const struct attn_site *site)
-{
-    struct layer_config config;
-    struct config *text = NULL;
-    struct arena memory;
-    struct error error;
-    arena_init(&memory);
-    CHECK_OK(config_parse(&text, test_text("{\"attention\": %s}", json), "layer", &error), error);
-    bool takes = config_read(text, layer_fields, &config, &memory, &error) == OK &&
-                 attn_check(&config.attention, site, &error) == OK;
-    config_destroy(text);
-    arena_free(&memory);
-    return takes;
-}
-
 struct attn_site layer_site(int B, int N, int D, int H)
 {
     return (struct attn_site){.B = B,

@@ -21,9 +21,6 @@ bool layer_has_option(const struct kind *kind, const char *option);
 /* Reads the attention alone. */
 void layer_choose(struct layer *l, const char *json);
 
-/* Whether that JSON can be read (its options exist), and the attention works at the site. */
-bool layer_takes(const char *json, const struct attn_site *site);
-
 /* B images of N tokens, of which the last ones are patches in one row; biases on. */
 struct attn_site layer_site(int B, int N, int D, int H);
 

@@ -163,27 +163,15 @@ static double gate(const struct layer *l)
     return find(l, "gate.fc1.weight") ? 1.5 : 1;
 }
 
-static struct attn_site site_of(const struct vector *v)
-{
-    struct attn_site site =
-        layer_site(1, TOKENS, strcmp(v->name, "vicinity") == 0 ? 2 * WIDTH : WIDTH, 1);
-    site.prefix = 0;
-    site.grid[0] = site.grid[1] = 2;
-    site.qkv_bias = site.proj_bias = false;
-    return site;
-}
-
-static const char *json_of(const struct vector *v, const char *order)
-{
-    return test_text("{\"name\": \"%s\"%s%s}", v->name, v->options, order);
-}
-
 static void check_vector(const struct vector *v, const char *order)
 {
     struct layer l;
-    struct attn_site site = site_of(v);
-    const int D = site.D;
-    const char *json = json_of(v, order);
+    const int D = strcmp(v->name, "vicinity") == 0 ? 2 * WIDTH : WIDTH;
+    struct attn_site site = layer_site(1, TOKENS, D, 1);
+    site.prefix = 0;
+    site.grid[0] = site.grid[1] = 2;
+    site.qkv_bias = site.proj_bias = false;
+    const char *json = test_text("{\"name\": \"%s\"%s%s}", v->name, v->options, order);
     test_about("%s", json);
     layer_begin(&l, json, site);
     fill(&l, v);
@@ -217,14 +205,11 @@ static void check_orders(const struct vector *v)
 TEST(linear_attentions__have_the_published_values)
 {
     int missing = 0;
-    for (int i = 0; i < VECTORS; i++) {
-        const struct attn_site site = site_of(&vectors[i]);
-        if (layer_kind(vectors[i].name) && layer_takes(json_of(&vectors[i], ""), &site))
+    for (int i = 0; i < VECTORS; i++)
+        if (layer_kind(vectors[i].name))
             check_orders(&vectors[i]);
         else
             missing++;
-    }
     if (missing)
-        SKIP(test_text("%d of %d rows have an attention or an option that does not exist", missing,
-                       VECTORS));
+        SKIP(test_text("%d of %d rows have an attention that is not registered", missing, VECTORS));
 }

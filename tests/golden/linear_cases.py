@@ -51,16 +51,15 @@ def rows():
     yield "qt_shortcut", named("qt", ape=True, shortcut=True), TRAINING, SCALARS
     yield ("qt_shortcut_eval", named("qt", ape=True, shortcut=True), {**CLS, **BARE},
            {**SCALARS, **VARIANCE})
-    yield "qt_shortcut_window", named("qt", shortcut=True), {**MAP, **TRAINING}, SCALARS
+    yield "qt_shortcut_window", named("qt"), {**MAP, **TRAINING}, SCALARS
     yield "qt_pool", named("qt", reduce="pool", pool=2, **off), {}, SCALARS
     yield "qt_chunk", named("qt", reduce="chunk", chunk=2, **off), CLS, SCALARS
     yield "qt_random", named("qt", reduce="random", **off), CLS, {**SCALARS, **PAIRS}
     yield from plain("qt_released", values=GAMMA, **off)
     yield ("qt_released_ape_window", named("qt_released", ape=True, shortcut=False),
            {**MAP, **WIDE}, GAMMA)
-    yield "qt_released_shortcut", named("qt_released", shortcut=True), {**CLS, **TRAINING}, GAMMA
-    yield ("qt_released_shortcut_eval", named("qt_released", shortcut=True), {},
-           {**GAMMA, **VARIANCE})
+    yield "qt_released_shortcut", named("qt_released"), {**CLS, **TRAINING}, GAMMA
+    yield "qt_released_shortcut_eval", named("qt_released"), {}, {**GAMMA, **VARIANCE}
     for basis in ("sym", "full", "kron"):
         yield from plain("qt_exact", "_" + basis, basis=basis)
     yield "qt_exact_ape_shortcut", named("qt_exact", ape=True, shortcut=True), TRAINING, {}
