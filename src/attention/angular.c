@@ -7,6 +7,7 @@
  * `threshold`, as they are, times v. A query or key of 0 has cosine 0. */
 #include <math.h>
 
+#include "attention/adapt.h"
 #include "attention/linear.h"
 #include "nn/nn.h"
 
@@ -80,6 +81,13 @@ static double angular_macs(const void *options, const struct attn_site *s)
     return linear_macs(s, d, false) + (double)TAPS * (s->N - s->prefix) * s->D;
 }
 
+/* The convolution of `castling` begins as nothing. */
+static void angular_adapt(const struct adapt *a, const void *options)
+{
+    (void)options;
+    adapt_constant(a, "dwc.weight", 0);
+}
+
 /* The threshold is a step. */
 static void angular_exact(void *options)
 {
@@ -92,4 +100,5 @@ const struct attn_variant angular_attn = {
     .paper = "arXiv:2211.10526", .complexity = "O(N D^2 / H)",
     .fields = angular_fields, .options_size = sizeof(struct angular),
     .steps = true, .build = angular_build, .macs = angular_macs, .exact = angular_exact,
+    .adapt = angular_adapt,
 };

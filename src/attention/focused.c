@@ -5,6 +5,7 @@
  * The norms are over all heads together, `scale` has a number for each of the D channels and serves
  * queries and keys, patches add rows of `k_pos` to their keys, and a depthwise convolution of the map of
  * values, with one filter for each channel of a head, is added to the output of patches. */
+#include "attention/adapt.h"
 #include "attention/linear.h"
 #include "nn/nn.h"
 
@@ -75,9 +76,17 @@ static double focused_macs(const void *options, const struct attn_site *s)
            (double)o->kernel * o->kernel * (s->N - s->prefix) * s->D;
 }
 
+/* The convolution begins as nothing. */
+static void focused_adapt(const struct adapt *a, const void *options)
+{
+    (void)options;
+    adapt_constant(a, "dwc.weight", 0);
+}
+
 const struct attn_variant focused_attn = {
     .name = "focused", .summary = "linear attention, focused ReLU features, convolved values (FLatten)",
     .paper = "arXiv:2308.00442", .complexity = "O(N D^2 / H)",
     .fields = focused_fields, .options_size = sizeof(struct focused), .kinks = true,
     .check = focused_check, .build = focused_build, .macs = focused_macs,
+    .adapt = focused_adapt,
 };
