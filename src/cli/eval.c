@@ -54,6 +54,22 @@ static enum status data_path(char **path, const struct eval *e, struct error *er
     return OK;
 }
 
+/* A config that was named for its data may be one of another model: that has no effect. */
+static void note_other_model(const struct eval *e, const char *path)
+{
+    char text[MODEL_HINT_SIZE];
+    if (!e->own.config || !e->data.own.config)
+        return;
+    const struct model *own = model_of(&e->own.model), *other = model_of(&e->data.own.model);
+    const void *ours = e->data.own.model.options, *theirs = e->own.model.options;
+    if (own != other)
+        snprintf(text, sizeof text, "model is %s, the checkpoint's %s", other->name, own->name);
+    else if (model_differences(own, ours, theirs, text) == 0 &&
+             model_same_attention(own, ours, theirs, text))
+        return;
+    output_note("%s: only its data is used: %s", path, text);
+}
+
 static enum status open_sources(struct eval *e, struct error *err)
 {
     enum source kind;
@@ -76,6 +92,8 @@ static enum status open_sources(struct eval *e, struct error *err)
     if (status)
         return status;
     status = datasource_open(&e->data, path, own ? NULL : &e->own, err);
+    if (!status)
+        note_other_model(e, path);
     free(path);
     if (status)
         return status;

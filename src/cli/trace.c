@@ -33,11 +33,12 @@ static enum status run(const struct arguments *a, struct error *err)
 {
     struct experiment x;
     enum source kind;
-    char *note = NULL;
+    char *note = NULL, *left_out = NULL;
     struct trace_options options = {
         .gradients = arguments_has(a, "--grad"), .noise = arguments_has(a, "--train"),
         .fused = arguments_has(a, "--fused"),
         .note = &note,
+        .left_out = &left_out,
     };
     enum status status = need(a, "--input", "IN.safetensors", &options.input, err);
     if (!status)
@@ -58,7 +59,10 @@ static enum status run(const struct arguments *a, struct error *err)
     status = trace_run(&x, &options, err);
     if (note)
         output_note("%s", note);
+    if (left_out)
+        output_note("%s", left_out);
     free(note);
+    free(left_out);
     experiment_free(&x);
     return status;
 }
@@ -69,7 +73,7 @@ static const struct command_option options_of_trace[] = {
     {"--weights", "FILE", false, "parameters by name, instead of initial ones; all must be there"},
     {"--grad", NULL, false, "also grad.x and grad.PARAMETER; needs y or dlogits"},
     {"--train", NULL, false, "with dropout and drop path"},
-    {"--fused", NULL, false, "run the graph as train does"},
+    {"--fused", NULL, false, "run the graph as train does; outputs that are then never stored are left out"},
     OPTION_END,
 };
 

@@ -41,6 +41,7 @@ struct graph {
     int input_count;
     struct tensor **outputs; /* in the order of graph_output and graph_trace */
     int output_count, output_capacity;
+    int fused_outputs; /* those that graph_fuse took away: they stand behind the others */
     struct tensor *loss;     /* where backward starts; its gradient comes from outside */
     char scope[256];
     size_t scope_marks[16];

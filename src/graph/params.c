@@ -21,16 +21,15 @@ void params_free(struct params *p)
     free(p->average);
     free(p->packed);
     free(p->list);
+    name_index_free(&p->names);
     arena_free(&p->memory);
     params_init(p);
 }
 
 struct param *params_find(const struct params *p, const char *name)
 {
-    for (int i = 0; i < p->count; i++)
-        if (strcmp(p->list[i]->name, name) == 0)
-            return p->list[i];
-    return NULL;
+    int number = name_index_find(&p->names, name, strlen(name));
+    return number < 0 ? NULL : p->list[number];
 }
 
 struct param *params_add(struct params *p, const char *name, struct shape shape, struct init init,
@@ -45,7 +44,8 @@ struct param *params_add(struct params *p, const char *name, struct shape shape,
         p->capacity = capacity;
     }
     struct param *param = arena_alloc(&p->memory, sizeof *param);
-    if (!param || !(param->name = arena_strdup(&p->memory, name)))
+    if (!param || !(param->name = arena_strdup(&p->memory, name)) ||
+        !name_index_add(&p->names, param->name, p->count))
         return NULL;
     param->shape = shape;
     param->init = init;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/name_index.h"
 #include "graph/tensor.h"
 #include "kernels/kernels.h"
 
@@ -67,6 +68,7 @@ struct params {
     struct arena memory; /* names and structs */
     struct param **list; /* in the order in which they were first named */
     int count, capacity;
+    struct name_index names; /* places in the list */
     size_t total;   /* elements of all parameters and buffers; trained ones come first */
     size_t trained; /* elements of those that are neither frozen nor buffers */
     int lanes;

@@ -17,11 +17,17 @@ struct life {
     size_t *at;
 };
 
+/* A life that has its place; the times are copies, so that most can be passed over at a glance. */
+struct placed {
+    int start, end;
+    struct life *life;
+};
+
 struct plan {
     struct graph *g;
     struct life *values, *grads; /* one a tensor; roots only are used */
     unsigned char **covered;     /* columns of a root's gradient that were written so far */
-    struct life **order;
+    struct placed *order;        /* by offset */
     int *forward_at, *backward_at; /* times of each node */
 };
 
@@ -171,32 +177,47 @@ static int by_size(const void *a, const void *b)
     return x->number - y->number;
 }
 
-/* Places each buffer, the largest first, at the lowest offset where nothing that lives at the same
- * time is in the way. `order` holds what is placed, by offset. */
+/* The lowest offset at which nothing that lives at the same time is in the way. */
+static size_t free_offset(const struct placed *order, int count, const struct life *life)
+{
+    size_t at = 0;
+    for (int k = 0; k < count; k++) {
+        if (order[k].start > life->end || order[k].end < life->start)
+            continue;
+        const struct life *other = order[k].life;
+        if (*other->at >= at + life->bytes)
+            break;
+        if (*other->at + other->bytes > at)
+            at = *other->at + other->bytes;
+    }
+    return at;
+}
+
+/* How many of those placed begin at `at` or before. */
+static int count_up_to(const struct placed *order, int count, size_t at)
+{
+    int low = 0;
+    while (low < count) {
+        int middle = low + (count - low) / 2;
+        if (*order[middle].life->at <= at)
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
+}
+
+/* Places each buffer, the largest first. */
 static void place(struct plan *p, struct life **wanted, int count)
 {
     struct graph *g = p->g;
-    int placed = 0;
     qsort(wanted, (size_t)count, sizeof *wanted, by_size);
     for (int i = 0; i < count; i++) {
         struct life *life = wanted[i];
-        size_t at = 0;
-        int slot = 0;
-        for (int k = 0; k < placed; k++) {
-            const struct life *other = p->order[k];
-            if (other->start > life->end || other->end < life->start)
-                continue;
-            if (*other->at >= at + life->bytes)
-                break;
-            if (*other->at + other->bytes > at)
-                at = *other->at + other->bytes;
-        }
-        while (slot < placed && *p->order[slot]->at <= at)
-            slot++;
-        memmove(p->order + slot + 1, p->order + slot,
-                (size_t)(placed - slot) * sizeof *p->order);
-        p->order[slot] = life;
-        placed++;
+        size_t at = free_offset(p->order, i, life);
+        int slot = count_up_to(p->order, i, at);
+        memmove(p->order + slot + 1, p->order + slot, (size_t)(i - slot) * sizeof *p->order);
+        p->order[slot] = (struct placed){life->start, life->end, life};
         *life->at = at;
         g->value_bytes += life->bytes;
         if (at + life->bytes > g->block_bytes)

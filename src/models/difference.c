@@ -72,6 +72,25 @@ int model_differences(const struct model *m, const void *ours, const void *their
     return count;
 }
 
+bool model_same_attention(const struct model *m, const void *ours, const void *theirs,
+                          char text[MODEL_HINT_SIZE])
+{
+    struct model_layer a, b;
+    for (int i = 0; m->layer(ours, i, &a) && m->layer(theirs, i, &b); i++) {
+        const struct choice *x = a.attention, *y = b.attention;
+        if (x->kind->impl != y->kind->impl) {
+            snprintf(text, MODEL_HINT_SIZE, "model.attention is %s, the checkpoint's %s",
+                     x->kind->name, y->kind->name);
+            return false;
+        }
+        if (x->kind->size && memcmp(x->options, y->options, x->kind->size) != 0) {
+            snprintf(text, MODEL_HINT_SIZE, "model.attention has other options than the checkpoint's");
+            return false;
+        }
+    }
+    return true;
+}
+
 bool model_patches_misfit(const char *name, const int has[4], const struct shape *theirs,
                           char hint[MODEL_HINT_SIZE])
 {

@@ -71,6 +71,11 @@ const struct model *model_of(const struct choice *choice);
 int model_differences(const struct model *m, const void *ours, const void *theirs,
                       char text[MODEL_HINT_SIZE]);
 
+/* Whether the attention layers of two models of this kind have the same options one by one; else writes
+ * in what the first pair differs: "model.attention is eva, the checkpoint's standard". */
+bool model_same_attention(const struct model *m, const void *ours, const void *theirs,
+                          char text[MODEL_HINT_SIZE]);
+
 /* For misfit: the same from the shape of patch_embed.proj.weight; has: dim, channels, patch rows and
  * columns of the model. False for other tensors. */
 bool model_patches_misfit(const char *name, const int has[4], const struct shape *theirs,

@@ -46,49 +46,59 @@ bool info_is_mixing(const struct node *n)
     return attn_owns(n->scope) && n->op != &linear_op;
 }
 
-static struct info_layer *find_layer(struct info *info, const char *name, size_t length)
+/* Layers that are being listed. */
+struct listing {
+    struct info *info;
+    struct name_index names; /* places among the layers */
+};
+
+/* The layer of that name, which is entered if it is new; NULL without memory. */
+static struct info_layer *find_layer(struct listing *l, const char *name, size_t length)
 {
-    for (int i = 0; i < info->layer_count; i++)
-        if (strlen(info->layers[i].name) == length &&
-            strncmp(info->layers[i].name, name, length) == 0)
-            return &info->layers[i];
+    struct info *info = l->info;
+    int number = name_index_find(&l->names, name, length);
+    if (number >= 0)
+        return &info->layers[number];
     struct info_layer *layer = &info->layers[info->layer_count];
     char *copy = arena_alloc(&info->list.memory, length + 1);
     if (!copy)
         return NULL;
     memcpy(copy, name, length);
+    if (!name_index_add(&l->names, copy, info->layer_count))
+        return NULL;
     *layer = (struct info_layer){.name = copy};
     info->layer_count++;
     return layer;
 }
 
 /* The layer of a parameter: its name without the last component, if there is another one. */
-static struct info_layer *layer_of_param(struct info *info, const struct param *param)
+static struct info_layer *layer_of_param(struct listing *l, const struct param *param)
 {
     const char *dot = strrchr(param->name, '.');
-    return find_layer(info, param->name, dot ? (size_t)(dot - param->name) : strlen(param->name));
+    return find_layer(l, param->name, dot ? (size_t)(dot - param->name) : strlen(param->name));
 }
 
 /* Enters the layers as the nodes meet them, so that they stand in the order of the model. */
-static bool list_layers(struct info *info, const struct graph *g)
+static bool list_layers(struct listing *l, const struct graph *g)
 {
+    const struct params *list = &l->info->list;
     for (int i = 0; i < g->node_count; i++) {
         const struct node *n = g->nodes[i];
         double macs = node_macs(n);
         for (int k = 0; k < n->inputs; k++)
             if (n->in[k] && n->in[k]->root->param &&
-                !layer_of_param(info, n->in[k]->root->param))
+                !layer_of_param(l, n->in[k]->root->param))
                 return false;
         if (macs > 0) {
-            struct info_layer *layer = find_layer(info, n->scope, strlen(n->scope));
+            struct info_layer *layer = find_layer(l, n->scope, strlen(n->scope));
             if (!layer)
                 return false;
             layer->macs += macs;
         }
     }
-    for (int i = 0; i < info->list.count; i++) {
-        const struct param *param = info->list.list[i];
-        struct info_layer *layer = layer_of_param(info, param);
+    for (int i = 0; i < list->count; i++) {
+        const struct param *param = list->list[i];
+        struct info_layer *layer = layer_of_param(l, param);
         if (!layer)
             return false;
         if (!(param->flags & PARAM_BUFFER))
@@ -122,9 +132,10 @@ static enum status add_up(struct info *info, const struct graph *g, struct error
     info->params_attention = count_attention(&info->list);
     size_t most = (size_t)g->node_count + (size_t)info->list.count + 1;
     info->layers = calloc(most, sizeof *info->layers);
-    if (!info->layers || !list_layers(info, g))
-        return error_memory(err, most * sizeof *info->layers);
-    return OK;
+    struct listing listing = {.info = info};
+    bool listed = info->layers && list_layers(&listing, g);
+    name_index_free(&listing.names);
+    return listed ? OK : error_memory(err, most * sizeof *info->layers);
 }
 
 /* --- the same model with standard attention

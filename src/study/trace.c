@@ -174,6 +174,21 @@ static real *add_output(struct trace *t, const char *prefix, const char *name,
     return data;
 }
 
+/* Says which outputs fusion took away, by the first names. */
+static enum status tell_left_out(const struct trace *t, struct error *err)
+{
+    const struct graph *g = t->graph;
+    char text[512];
+    size_t at = (size_t)snprintf(text, sizeof text,
+                                 "%d outputs are never stored where the graph is fused, and left out: ",
+                                 g->fused_outputs);
+    for (int i = 0; i < g->fused_outputs && i < 4; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.80s", i ? ", " : "",
+                               i < 3 ? g->outputs[g->output_count + i]->name : "...");
+    *t->options->left_out = g->fused_outputs ? strdup(text) : NULL;
+    return g->fused_outputs && !*t->options->left_out ? error_memory(err, sizeof text) : OK;
+}
+
 /* Places for all outputs, and a run into them. */
 static enum status run(struct trace *t, struct error *err)
 {
@@ -241,6 +256,8 @@ enum status trace_run(const struct experiment *x, const struct trace_options *op
         status = checkpoint_load(&t.params, &x->model, options->checkpoint, options->note, err);
     if (!status)
         status = runner_create(&t.runner, t.graph, 1, 1, err);
+    if (!status)
+        status = tell_left_out(&t, err);
     if (!status)
         status = run(&t, err);
     if (!status)

@@ -12,6 +12,7 @@ struct trace_options {
     bool noise;             /* dropout and drop path are active */
     bool fused;             /* as train runs it: outputs that are then never stored are left out */
     char **note;            /* a malloc'd line about the weights, or NULL */
+    char **left_out;        /* a malloc'd line about outputs that are left out, or NULL */
 };
 
 /* Writes logits, loss (where y is given: mean cross entropy), the outputs that the model names, and

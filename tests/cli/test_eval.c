@@ -134,6 +134,31 @@ TEST(eval__a_folder_gives_the_data)
     CHECK_INT(json_value_of(s.out, "n"), 4);
 }
 
+/* The config names data here; what else stands in it may mislead. */
+TEST(eval__says_that_the_model_of_another_config_is_not_used)
+{
+    static const struct {
+        const char *model, *text;
+    } rows[] = {
+        {"\"attention\": \"eva\"", "model.attention is eva, the checkpoint's super"},
+        {"\"depth\": 3", "model.depth is 3, the checkpoint's 2"},
+        {"\"drop_path\": 0.5", NULL},
+    };
+    for (int i = 0; i < 3; i++) {
+        const char *config =
+            text_file("other.json", test_text("{\"extends\": \"%s/config.json\", \"model\": {%s}}",
+                                              trained(), rows[i].model));
+        struct said s = attnbench("eval %s/last.safetensors --json --data %s", trained(), config);
+        test_about("%s: %s", rows[i].model, s.err);
+        CHECK_INT(s.code, 0);
+        if (rows[i].text)
+            CHECK_CONTAINS(s.err, test_text("%s: only its data is used: %s", config, rows[i].text));
+        else
+            CHECK_STR(s.err, "");
+        CHECK_INT(json_value_of(s.out, "n"), 32);
+    }
+}
+
 TEST(eval__a_checkpoint_alone_needs_data_and_a_config_gives_it)
 {
     const char *directory = test_directory();

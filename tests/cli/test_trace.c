@@ -83,6 +83,26 @@ TEST(trace__writes_every_named_output)
     st_close(f);
 }
 
+TEST(trace__says_what_a_fused_graph_leaves_out)
+{
+    const char *out = test_text("%s/out.safetensors", test_directory());
+    struct st_file *f;
+    struct error err;
+    struct said s = attnbench("trace %s --input %s --output %s --fused", small_config(""),
+                              input(images(), labels, NULL), out);
+    CHECK_INT(s.code, 0);
+    CHECK_CONTAINS(s.err, "2 outputs are never stored where the graph is fused, and left out: "
+                          "blocks.0.attn, blocks.1.attn\n");
+    CHECK_OK(st_open(&f, out, &err), err);
+    CHECK(st_find(f, "blocks.0.attn") == NULL && st_find(f, "blocks.1.attn") == NULL);
+    CHECK(st_find(f, "blocks.0") != NULL && st_find(f, "logits") != NULL);
+    CHECK_INT(st_count(f), 6);
+    st_close(f);
+    s = attnbench("trace %s --input %s --output %s", small_config(""), input(images(), labels, NULL),
+                  out);
+    CHECK_STR(s.err, "");
+}
+
 TEST(trace__loss_is_the_mean_cross_entropy_of_the_logits)
 {
     struct st_file *f = traced(small_config("\"label_smoothing\": 0.2"),
