@@ -82,7 +82,7 @@ static void wkv_dense(const struct wkv *o, struct dense *d)
         double w = (double)rig_value(r, "decay")[c] / o->T;
         double u = (double)rig_value(r, "first")[c] / o->T;
         for (int t = 0; t < o->T; t++) {
-            double P[MOST], most = -INFINITY, sum = 0, y = 0, g = (double)r->dy[t * o->C + c];
+            double P[MOST], most = -HUGE_VAL, sum = 0, y = 0, g = (double)r->dy[t * o->C + c];
             for (int i = 0; i < o->T; i++)
                 most = fmax(most, wkv_log(o, c, t, i, w, u));
             for (int i = 0; i < o->T; i++)
