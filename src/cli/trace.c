@@ -73,7 +73,7 @@ static const struct command_option options_of_trace[] = {
     {"--weights", "FILE", false, "parameters by name, instead of initial ones; all must be there"},
     {"--grad", NULL, false, "also grad.x and grad.PARAMETER; needs y or dlogits"},
     {"--train", NULL, false, "with dropout and drop path"},
-    {"--fused", NULL, false, "run the graph as train does; outputs that are then never stored are left out"},
+    {"--fused", NULL, false, "run the graph as train does, which leaves some outputs out"},
     OPTION_END,
 };
 

@@ -265,7 +265,7 @@ TEST(missing_projections__become_the_identity)
             CHECK(conversion_error(list[i][0], list[i][1], map_site(H, 1), 1) < rig_rounding);
 }
 
-TEST(what_sees_everything__is_softmax_attention)
+TEST(what_sees_and_projects_everything__is_softmax_attention)
 {
     static const char *const list[] = {
         "{\"name\": \"local\", \"window\": 8}",
@@ -274,6 +274,7 @@ TEST(what_sees_everything__is_softmax_attention)
         "{\"name\": \"longformer\", \"window\": 64}",
         "{\"name\": \"longformer\", \"window\": 64, \"shared\": false}",
         "{\"name\": \"eva\", \"window\": 8, \"visibility\": \"disjoint\"}",
+        "{\"name\": \"super\", \"base\": \"standard\"}",
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         CHECK(conversion_error(list[i], "\"standard\"", map_site(2, 1), 1) < rig_rounding);
