@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "kernels/team.h"
 #include "ops/regions.h"
 
 enum { Q, K, V };
@@ -17,6 +18,7 @@ enum { ROWS = 64 }; /* queries at a time */
 struct sdpa_above {
     double scale, threshold;
     const struct regions *regions;
+    int team; /* threads that there is scratch for */
 };
 
 /* One head of one sample. */
@@ -56,7 +58,8 @@ static void sdpa_above_infer(struct graph *g, struct node *n)
     infer_tokens(g, n, o->regions);
     graph_out_heads(g, n, g->options.type, *v);
     size_t N = (size_t)q->dim[2], d = (size_t)q->dim[3], e = (size_t)v->dim[3];
-    graph_scratch(g, n, ROWS * N, 2 * ROWS * N + N * (d + e));
+    size_t team = (size_t)o->team;
+    graph_scratch(g, n, team * ROWS * N, team * (2 * ROWS * N + N * (d + e)));
 }
 
 static void sdpa_above_products(const struct node *n, product_visit *visit, void *context)
@@ -93,22 +96,27 @@ static void find_weights(const struct head *h, int first, struct vec p)
     kernel_softmax(p, p, (size_t)rows, (size_t)h->N);
 }
 
+/* Forward of head i. */
+static void forward_part(const void *job, int i, int member)
+{
+    const struct node *n = job;
+    struct head h = head_of(n, (size_t)i);
+    real *room = (real *)n->scratch->data + (ptrdiff_t)member * ROWS * h.N;
+    struct vec y = tensor_matrix(n->out, (size_t)i), p = {room, TYPE_REAL, h.N};
+    const real threshold = (real)h.o->threshold;
+    for (int first = 0; first < h.N; first += ROWS) {
+        int rows = rows_from(&h, first);
+        find_weights(&h, first, p);
+        for (ptrdiff_t j = 0; j < (ptrdiff_t)rows * h.N; j++)
+            room[j] = room[j] > threshold ? room[j] : 0;
+        kernel_gemm(vec_at(y, (size_t)first, 0), 0, 1, PLAIN, p, PLAIN, h.v, rows, h.e, h.N, NULL);
+    }
+}
+
 static void sdpa_above_forward(const struct node *n)
 {
-    for (size_t i = 0; i < tensor_matrices(n->out); i++) {
-        struct head h = head_of(n, i);
-        struct vec y = tensor_matrix(n->out, i), p = {n->scratch->data, TYPE_REAL, h.N};
-        const real threshold = (real)h.o->threshold;
-        for (int first = 0; first < h.N; first += ROWS) {
-            int rows = rows_from(&h, first);
-            real *weight = p.data;
-            find_weights(&h, first, p);
-            for (ptrdiff_t j = 0; j < (ptrdiff_t)rows * h.N; j++)
-                weight[j] = weight[j] > threshold ? weight[j] : 0;
-            kernel_gemm(vec_at(y, (size_t)first, 0), 0, 1, PLAIN, p, PLAIN, h.v, rows, h.e, h.N,
-                        NULL);
-        }
-    }
+    const struct sdpa_above *o = n->options;
+    team_share(forward_part, n, (int)tensor_matrices(n->out), o->team);
 }
 
 /* ds, dW before, becomes dS, and p, P before, W: (rows, N). */
@@ -149,21 +157,27 @@ static void head_grad(const struct node *n, size_t i, struct vec p, struct vec d
     }
 }
 
+/* Backward of head i. */
+static void backward_part(const void *job, int i, int member)
+{
+    const struct node *n = job;
+    ptrdiff_t N = n->in[Q]->shape.dim[2], d = tensor_cols(n->in[Q]), e = tensor_cols(n->in[V]);
+    real *room = (real *)n->scratch_backward->data + member * (2 * ROWS * N + N * (d + e));
+    struct vec p = {room, TYPE_REAL, N}, ds = {room + ROWS * N, TYPE_REAL, N};
+    struct vec dk = {room + 2 * ROWS * N, TYPE_REAL, d}, dv = {room + (2 * ROWS + d) * N, TYPE_REAL, e};
+    struct vec to_k = tensor_matrix_grad(n->in[K], (size_t)i);
+    struct vec to_v = tensor_matrix_grad(n->in[V], (size_t)i);
+    head_grad(n, (size_t)i, p, ds, dk, dv);
+    if (to_k.data)
+        kernel_accumulate(to_k, n->beta[K], dk, 1, (size_t)N, (size_t)d);
+    if (to_v.data)
+        kernel_accumulate(to_v, n->beta[V], dv, 1, (size_t)N, (size_t)e);
+}
+
 static void sdpa_above_backward(const struct node *n)
 {
-    int N = n->in[Q]->shape.dim[2], d = tensor_cols(n->in[Q]), e = tensor_cols(n->in[V]);
-    real *room = n->scratch_backward->data;
-    struct vec p = {room, TYPE_REAL, N}, ds = {room + (ptrdiff_t)ROWS * N, TYPE_REAL, N};
-    struct vec dk = {room + (ptrdiff_t)2 * ROWS * N, TYPE_REAL, d};
-    struct vec dv = {(real *)dk.data + (ptrdiff_t)N * d, TYPE_REAL, e};
-    for (size_t i = 0; i < tensor_matrices(n->out); i++) {
-        struct vec to_k = tensor_matrix_grad(n->in[K], i), to_v = tensor_matrix_grad(n->in[V], i);
-        head_grad(n, i, p, ds, dk, dv);
-        if (to_k.data)
-            kernel_accumulate(to_k, n->beta[K], dk, 1, (size_t)N, (size_t)d);
-        if (to_v.data)
-            kernel_accumulate(to_v, n->beta[V], dv, 1, (size_t)N, (size_t)e);
-    }
+    const struct sdpa_above *o = n->options;
+    team_share(backward_part, n, (int)tensor_matrices(n->out), o->team);
 }
 
 /* Weights on either side of the threshold, none near it, and all of them, in regions. */
@@ -189,6 +203,11 @@ struct tensor *op_sdpa_above(struct graph *g, struct tensor *q, struct tensor *k
                              struct tensor *v, double scale, double threshold,
                              const struct token_regions *regions)
 {
-    const struct sdpa_above o = {scale, threshold, regions_copy(g, "sdpa_above", regions)};
+    const struct sdpa_above o = {
+        .scale = scale,
+        .threshold = threshold,
+        .regions = regions_copy(g, "sdpa_above", regions),
+        .team = g->options.team > 1 ? g->options.team : 1,
+    };
     return graph_record(g, &sdpa_above_op, graph_copy(g, &o, sizeof o), INPUTS(q, k, v));
 }
