@@ -39,13 +39,6 @@ static const struct field performer_fields[] = {
     FIELD_END,
 };
 
-static enum status performer_check(const void *options, const struct attn_site *s,
-                                   struct error *err)
-{
-    (void)s;
-    return random_redraw_check(((const struct performer *)options)->redraw, err);
-}
-
 /* max(w x^, 0) / sqrt m + 0.001 */
 static struct tensor *positive_parts(struct graph *g, const struct attn_site *s, struct tensor *z)
 {
@@ -79,7 +72,7 @@ static struct tensor *performer_build(struct graph *g, const void *options,
 {
     const struct performer *o = options;
     const struct linear_terms terms = {.den = DEN_CLAMP, .eps = o->den_floor, .order = o->order};
-    const struct random_matrix matrix = {o->m, o->orthogonal, o->scaling};
+    const struct random_matrix matrix = {o->m, o->orthogonal, o->scaling, o->redraw};
     struct qkv t = nn_qkv(g, "qkv", x, s->H, s->qkv_bias); /* each (B, H, N, d) */
     struct tensor *omega = random_matrix(g, s, matrix);
     struct tensor *a = features(g, o, s, t.q, omega, false);
@@ -110,6 +103,6 @@ const struct attn_variant performer_attn = {
     .name = "performer", .summary = "linear attention, positive random features (FAVOR+)",
     .paper = "arXiv:2009.14794", .complexity = "O(N m D)",
     .fields = performer_fields, .options_size = sizeof(struct performer),
-    .kinks = true, .check = performer_check, .build = performer_build, .macs = performer_macs,
+    .kinks = true, .build = performer_build, .macs = performer_macs,
     .exact = performer_exact,
 };

@@ -193,6 +193,15 @@ struct tensor *graph_param(struct graph *g, const char *name, struct shape shape
     return graph_param_flags(g, name, shape, init, shape.rank > 1 ? PARAM_DECAY : 0);
 }
 
+struct tensor *graph_param_renewed(struct graph *g, const char *name, struct shape shape,
+                                   struct init init, int interval)
+{
+    struct tensor *t = graph_param_flags(g, name, shape, init, PARAM_BUFFER);
+    if (t != g->inert)
+        t->param->interval = interval;
+    return t;
+}
+
 struct tensor *graph_constant(struct graph *g, struct shape shape, const real *values)
 {
     struct tensor *t = tensor_add(g, "constant", TYPE_REAL, shape);

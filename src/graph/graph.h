@@ -79,6 +79,11 @@ struct tensor *graph_param(struct graph *g, const char *name, struct shape shape
 struct tensor *graph_param_flags(struct graph *g, const char *name, struct shape shape,
                                  struct init init, unsigned flags);
 
+/* A buffer that training draws again, by its init, after every `interval` updates (params_renew); 0: never. Its
+ * init is called between updates and should need no memory. */
+struct tensor *graph_param_renewed(struct graph *g, const char *name, struct shape shape,
+                                   struct init init, int interval);
+
 /* Numbers that never change and that nobody stores or trains; `values`, row-major, are copied. */
 struct tensor *graph_constant(struct graph *g, struct shape shape, const real *values);
 

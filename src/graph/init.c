@@ -127,10 +127,30 @@ enum status init_orthogonal(real *value, const struct shape *shape, const struct
     return OK;
 }
 
+static enum status fill_from(struct param *param, uint64_t seed, const char *stream,
+                             struct error *err)
+{
+    return param->init.fill(param->value, &param->shape, &param->init, rng_stream(seed, stream),
+                            err);
+}
+
 enum status param_initialize(struct param *param, uint64_t seed, struct error *err)
 {
-    char name[512];
-    snprintf(name, sizeof name, "init:%s", param->name);
-    return param->init.fill(param->value, &param->shape, &param->init, rng_stream(seed, name),
-                            err);
+    char stream[512];
+    snprintf(stream, sizeof stream, "init:%s", param->name);
+    return fill_from(param, seed, stream, err);
+}
+
+enum status params_renew(struct params *p, uint64_t seed, long long update, struct error *err)
+{
+    enum status status = OK;
+    for (int i = 0; i < p->count && update > 0 && !status; i++) {
+        struct param *param = p->list[i];
+        char stream[512];
+        if (!param->interval || update % param->interval)
+            continue;
+        snprintf(stream, sizeof stream, "init:%s:%lld", param->name, update / param->interval);
+        status = fill_from(param, seed, stream, err);
+    }
+    return status;
 }

@@ -54,6 +54,7 @@ struct param {
     struct shape shape;
     unsigned flags;
     struct init init;
+    int interval; /* of a buffer: updates after which training draws it again; 0: never */
     size_t count;
     int number;  /* place in the list */
     size_t at;   /* of its first element in every block of params */
@@ -106,6 +107,12 @@ struct packed param_packed(const struct params *p, const struct param *param, en
 
 /* Fills one parameter with its initial values. */
 MUST_USE enum status param_initialize(struct param *param, uint64_t seed, struct error *err);
+
+/* Before update `update`, counted from 0: draws again the buffers whose interval it ends, for the n-th time
+ * from the stream "init:NAME:n" of the seed, so that values are a function of seed, name and update, and a
+ * run may be resumed anywhere. For training alone: evaluation takes the values as they are. */
+MUST_USE enum status params_renew(struct params *p, uint64_t seed, long long update,
+                                  struct error *err);
 
 /* Gradient of a trained parameter in lane 0, NULL where it has none. */
 real *param_grad(const struct params *p, const struct param *param);

@@ -60,17 +60,23 @@ static void find_bad(struct step *s, const struct batch *b, long long update)
 enum status step_batch(struct step *s, const struct batch *b, int window, long long update,
                        struct error *err)
 {
+    struct network *n = s->network;
+    if (s->filled == 0) {
+        enum status status = params_renew(&n->params, n->experiment->seed, update, err);
+        if (status)
+            return status;
+    }
     for (int i = 0; i < b->count; i++)
         s->seed[i] = (real)(1.0 / window);
     struct feed feed = step_feed(s, b, s->filled, update);
-    runner_run(s->network->train_run, &feed);
+    runner_run(n->train_run, &feed);
     if (s->filled == 0) {
         s->loss_sum = 0;
         s->correct = 0;
         s->bad[0] = 0;
     }
     s->filled += b->count;
-    int classes = s->network->shape.classes;
+    int classes = n->shape.classes;
     double sum = 0;
     for (int i = 0; i < b->count; i++) {
         sum += (double)s->loss[i];

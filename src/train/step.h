@@ -23,8 +23,9 @@ MUST_USE enum status step_create(struct step *s, struct network *n, int batch, s
 void step_free(struct step *s);
 
 /* Forward and backward over one batch of update `update` (from 0), whose window has `window`
- * samples in all: each of them counts 1 / window. Batch norms take statistics of each batch of the window
- * by itself, and their running statistics follow batch by batch. ERR_NUMERIC "the loss is not finite ..." with
+ * samples in all: each of them counts 1 / window. A window begins with what is drawn again before its
+ * update (params_renew). Batch norms take statistics of each batch of the window by itself, and their
+ * running statistics follow batch by batch. ERR_NUMERIC "the loss is not finite ..." with
  * s->bad. */
 MUST_USE enum status step_batch(struct step *s, const struct batch *b, int window, long long update,
                                 struct error *err);

@@ -128,14 +128,38 @@ TEST(performer__comes_nearer_to_softmax_with_more_features) /* T-PERF-1 */
     CHECK(some > 2 * more);
 }
 
-TEST(redrawing__is_refused)
+static void renew(struct layer *l, uint64_t seed, long long update)
 {
-    struct layer l;
     struct error error;
-    struct attn_site site = layer_site(1, 3, 8, 2);
-    rig_begin(&l.rig, 1, false);
-    layer_choose(&l, "{\"name\": \"performer\", \"redraw\": 1000}");
-    CHECK_INT(attn_check(&l.attention, &site, &error), ERR_INPUT);
-    CHECK_CONTAINS(error.text, "redraw: 1000");
+    CHECK_OK(params_renew(&l->rig.params, seed, update, &error), error);
+}
+
+TEST(omega__is_drawn_again_after_each_interval)
+{
+    enum { count = 2 * 6 * 4 };
+    real drawn[3][count];
+    struct layer l, other;
+    begin(&l, "\"m\": 6, \"redraw\": 3", 8, 2);
+    begin(&other, "\"m\": 6, \"redraw\": 0", 8, 2);
+    draw(&l, 5);
+    draw(&other, 5);
+    const real *omega = layer_value(&l, "omega"), weight = *layer_value(&l, "qkv.weight");
+    for (int update = 0; update < 9; update++) {
+        renew(&l, 5, update);
+        renew(&other, 5, update);
+        if (update % 3 == 0)
+            memcpy(drawn[update / 3], omega, sizeof drawn[0]);
+        CHECK(memcmp(omega, drawn[update / 3], sizeof drawn[0]) == 0);
+        CHECK(memcmp(layer_value(&other, "omega"), drawn[0], sizeof drawn[0]) == 0);
+    }
+    CHECK(rig_distance(drawn[0], drawn[1], count) > 1);
+    CHECK(rig_distance(drawn[0], drawn[2], count) > 1);
+    CHECK(rig_distance(drawn[1], drawn[2], count) > 1);
+    renew(&l, 5, 3); /* whatever was before */
+    CHECK(memcmp(omega, drawn[1], sizeof drawn[1]) == 0);
+    renew(&l, 6, 3);
+    CHECK(rig_distance(drawn[1], omega, count) > 1);
+    CHECK(*layer_value(&l, "qkv.weight") == weight);
     layer_end(&l);
+    layer_end(&other);
 }

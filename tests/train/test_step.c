@@ -121,6 +121,39 @@ TEST(step__bits_do_not_depend_on_threads)
     drop(&one);
 }
 
+static const real *omega_of(const struct fixture *f)
+{
+    const struct param *omega = params_find(&f->n->params, "blocks.0.attn.omega");
+    CHECK(omega != NULL);
+    return omega->value;
+}
+
+TEST(step__draws_again_before_a_window_and_evaluation_never)
+{
+    static struct samples samples;
+    struct fixture f;
+    make(&f, SETTINGS("model.attention={\"name\": \"performer\", \"m\": 8, \"redraw\": 2}"), 8, 2);
+    real first[4], logits[8 * CLASSES], loss[8];
+    memcpy(first, omega_of(&f), sizeof first);
+    for (int update = 0; update < 6; update++) {
+        struct batch b = take(&samples, 0, 8);
+        struct feed feed = {.rows = 8, .step = (uint64_t)update};
+        run_window(&f, 22, 8, update);
+        CHECK((memcmp(first, omega_of(&f), sizeof first) != 0) == (update == 2 || update == 4));
+        memcpy(first, omega_of(&f), sizeof first);
+        feed.input[NETWORK_INPUT_IMAGES] = b.images;
+        feed.input[NETWORK_INPUT_LABELS] = b.labels;
+        feed.output[NETWORK_OUTPUT_LOGITS] = logits;
+        feed.output[NETWORK_OUTPUT_LOSS] = loss;
+        for (feed.step = 0; feed.step < 5; feed.step++)
+            runner_run(f.n->infer_run, &feed);
+        CHECK(memcmp(first, omega_of(&f), sizeof first) == 0);
+        CHECK(memcmp(f.n->params.average + (omega_of(&f) - f.n->params.values), omega_of(&f),
+                     sizeof first) == 0);
+    }
+    drop(&f);
+}
+
 TEST(step__clips_by_the_global_norm)
 {
     /* One SGD step without momentum's past moves the weights by lr times the clipped gradient. */

@@ -75,6 +75,26 @@ TEST(trainer__resumed_at_any_step_ends_with_the_same_bits)
     experiment_free(&x);
 }
 
+TEST(trainer__resumed_around_a_new_draw_of_random_features_ends_with_the_same_bits)
+{
+    static const int stops[] = {3, 4, 5, 9};
+    struct experiment x;
+    struct rig_run run;
+    rig_load(&x, SETTINGS("model.attention={\"name\": \"performer\", \"m\": 8, \"redraw\": 4}"));
+    const char *whole = train_whole(&x, 1, &run);
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
+        struct error err;
+        const char *directory = below(test_directory(), "run");
+        test_about("stopped after %d", stops[i]);
+        run = (struct rig_run){.stop_after = stops[i], .threads = 1 + (int)(i % 3)};
+        CHECK_INT(rig_train(&x, directory, &run, &err), ERR_INTERRUPTED);
+        run = (struct rig_run){.resume = true};
+        CHECK_OK(rig_train(&x, directory, &run, &err), err);
+        check_same_run(whole, directory);
+    }
+    experiment_free(&x);
+}
+
 TEST(trainer__resumes_often)
 {
     struct experiment x;
