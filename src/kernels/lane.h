@@ -267,6 +267,22 @@ ALWAYS_INLINE lane lane_log(lane x)
     return y;
 }
 
+ALWAYS_INLINE lane lane_sin(lane x)
+{
+    lane y;
+    for (int i = 0; i < LANE; i++)
+        y[i] = sin(x[i]);
+    return y;
+}
+
+ALWAYS_INLINE lane lane_cos(lane x)
+{
+    lane y;
+    for (int i = 0; i < LANE; i++)
+        y[i] = cos(x[i]);
+    return y;
+}
+
 /* The normal distribution at x: *cdf = P(X <= x), *density = its derivative. */
 ALWAYS_INLINE void lane_normal(lane x, lane *cdf, lane *density)
 {
@@ -321,6 +337,39 @@ ALWAYS_INLINE lane lane_log(lane x)
     p = p * f + 3.3333331174e-1f;
     p = p * f - 0.5f;
     return n * 0.693359375f + (f + (p * (f * f) - n * 2.12194440e-4f));
+}
+
+/* sin(x + quarter pi / 2), to 1e-7 where |x| is below 8000; beyond 1e5, where neighbours are far apart, any
+ * number of -1.1 .. 1.1. x = n pi / 2 + r with n whole, taken off in three parts of which the first two have
+ * bits to spare for n; the polynomials of Cephes' sinf and cosf at r, by the low bits of n. */
+ALWAYS_INLINE lane lane_wave(lane x, uint32_t quarter)
+{
+    const float magic = 0x1.8p23f;
+    lane shifted = x * 0.636619772367581343f + magic, n = shifted - magic;
+    lane r = x - n * 1.5703125f;
+    r = r - n * 4.837512969970703125e-4f;
+    r = r - n * 7.549789948768648e-8f;
+    r = lane_max(lane_all(-1.0f), lane_min(lane_all(1.0f), r));
+    lane z = r * r;
+    lane s = z * -1.9515295891e-4f + 8.3321608736e-3f;
+    s = s * z - 1.6666654611e-1f;
+    s = s * z * r + r;
+    lane c = z * 2.443315711809948e-5f - 1.388731625493765e-3f;
+    c = c * z + 4.166664568298827e-2f;
+    c = c * z * z - z * 0.5f + 1.0f;
+    lane_bits turn = (lane_bits)shifted + quarter;
+    lane_mask odd = (lane_mask)((turn & 1u) != 0u);
+    return (lane)((lane_bits)lane_where(odd, c, s) ^ ((turn & 2u) << 30));
+}
+
+ALWAYS_INLINE lane lane_sin(lane x)
+{
+    return lane_wave(x, 0);
+}
+
+ALWAYS_INLINE lane lane_cos(lane x)
+{
+    return lane_wave(x, 1);
 }
 
 /* The normal distribution at x: *cdf = P(X <= x), *density = its derivative. The smaller tail is

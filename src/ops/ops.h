@@ -275,6 +275,12 @@ struct exp_terms {
 struct tensor *op_exp_features(struct graph *g, struct tensor *z, struct tensor *x,
                                const struct exp_terms *terms);
 
+/* Random Fourier features: factor exp(scale^2 / 2 |x|^2 - top) [sin(scale z), cos(scale z)], top that of these
+ * exponents, TOP_NONE or TOP_TOKENS; eps is not used.  z, x: as above. Returns (B, .., N, 2 m), real,
+ * contiguous. Peng et al., arXiv:2103.02143, eq. 4 to 6. */
+struct tensor *op_trig_features(struct graph *g, struct tensor *z, struct tensor *x,
+                                const struct exp_terms *terms);
+
 /* x / max x, row by row, for numbers above 0; the largest has its part in the gradient.  x: (.., D), real.
  * exp(x - max x) is this of a softmax. */
 struct tensor *op_divide_largest(struct graph *g, struct tensor *x);
@@ -403,6 +409,27 @@ struct tensor *op_set_mean(struct graph *g, struct tensor *x, const struct token
  * for all sets  k: (B, H, N, d)  v: (B, H, N, e). Returns (B, H, sets, e), real. No set may be empty. */
 struct tensor *op_set_softmax(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                               double scale, double norm, const struct token_sets *sets);
+
+/* How the proposals of op_lara are weighed: by those of the tokens' own and others (opt), as one mixture
+ * (bh, the balance heuristic), or by their scores (biased). */
+enum lara_mis { LARA_OPT, LARA_BH, LARA_BIASED };
+
+struct lara_terms {
+    enum lara_mis mis;
+    double alpha; /* of LARA_OPT: how much the tokens' own weights count */
+    double scale;
+    const struct token_sets *sequences; /* P of them: each token is in one, and sees that alone; NULL: 1,
+                                           all tokens. Borrowed for the life of the graph */
+};
+
+/* Softmax attention estimated by importance sampling with samples omega, one of each of C proposals, normal
+ * distributions around mu; the formulas stand in lara.c. q, k: (B, H, N, d)  v: (B, H, N, e)  q_bar, mu,
+ * omega: (B, H, P C, d), real, the C of each sequence together; q_bar NULL unless LARA_OPT, omega may be mu.
+ * Returns (B, H, N, e), in memory (B, N, H e). Memory grows with N, C and one sequence's n x C, never with
+ * N x N. Zheng et al., arXiv:2204.04667. */
+struct tensor *op_lara(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
+                       struct tensor *q_bar, struct tensor *mu, struct tensor *omega,
+                       const struct lara_terms *terms);
 
 /* (B, H, N, d) to (B, N, H d): a view where memory lies so already, else a copy. */
 struct tensor *op_merge_heads(struct graph *g, struct tensor *x);

@@ -81,6 +81,11 @@ static const char *const options[] = {
     "{\"name\": \"vicinity\", \"clamp\": true}",
     "{\"name\": \"performer\", \"map\": \"hyp\", \"m\": 7, \"scaling\": true}",
     "{\"name\": \"performer\", \"map\": \"relu\", \"orthogonal\": false}",
+    "{\"name\": \"rfa\", \"m\": 200, \"scaling\": true, \"order\": \"quadratic\"}",
+    "{\"name\": \"lara\", \"landmarks\": 4, \"proposal\": \"no_param_pool_mixed\", "
+    "\"mis\": \"biased\"}",
+    "{\"name\": \"lara\", \"landmarks\": 4, \"proposal\": \"pool\", \"mis\": \"bh\", "
+    "\"pool_module\": \"dense\", \"noise\": false}",
     "{\"name\": \"dijiang\", \"map\": \"exp\", \"radial\": \"chi\"}",
     "{\"name\": \"dijiang\", \"projection\": \"paper\", \"norm\": \"group_norm\", "
     "\"group_eps\": 0.1}", /* less is steep: two channels of a group become their sign */
