@@ -72,5 +72,6 @@ const struct attn_variant rfa_attn = {
     .name = "rfa", .summary = "linear attention, random Fourier features",
     .paper = "arXiv:2103.02143", .complexity = "O(N m D)",
     .fields = rfa_fields, .options_size = sizeof(struct rfa),
+    .kinks = true, /* where denominators meet their floor */
     .build = rfa_build, .macs = rfa_macs, .exact = rfa_exact,
 };

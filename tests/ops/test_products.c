@@ -24,7 +24,7 @@ static void check_operand(const struct node *n, int i, double elements)
     CHECK_NEAR(times, floor(times), 0);
 }
 
-/* An op with MACs of its own has masks, or lists of keys, in its products. */
+/* An op with MACs of its own has masks, lists of keys or other work beside its products. */
 static void check_operands(const struct sum *sum)
 {
     if (sum->macs == 0 || sum->node->op->macs)
@@ -68,7 +68,7 @@ TEST(every_op__has_products_that_give_its_output_and_its_macs)
             check_operands(&sum);
             nodes++;
             if (sum.node->op->macs) {
-                CHECK(sum.macs >= node_macs(sum.node));
+                CHECK(sum.macs > 0.5 * node_macs(sum.node));
                 continue;
             }
             CHECK_NEAR(sum.out, tensor_count(sum.node->out), 0);
