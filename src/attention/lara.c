@@ -262,5 +262,6 @@ const struct attn_variant lara_attn = {
     .name = "lara", .summary = "importance sampling from landmarks of the map",
     .paper = "arXiv:2204.04667", .complexity = "O(N C D)",
     .fields = lara_fields, .options_size = sizeof(struct lara), .placement = lara_placement,
+    .kinks = true, /* where alpha meets its floor */
     .check = lara_check, .build = lara_build, .macs = lara_macs, .exact = lara_exact,
 };

@@ -3,8 +3,9 @@
  * With x^ = d^(-1/4) x and m random rows w_r:
  *   phi(x) = m^(-1/2) exp(|x^|^2 / 2 - top) [sin w_r x^, cos w_r x^]
  * As in the code of EVA's authors q and k are taken as they are, not at unit length; top is the largest
- * |x^|^2 / 2 of the tokens, a constant to the gradient, for queries as for keys (0 without stabilize). Denominators are at least
- * den_floor, below which they mean nothing: there a query's output is not a mean of values. */
+ * |x^|^2 / 2 of the tokens, a constant to the gradient, for queries as for keys (0 without stabilize).
+ * Denominators are at least den_floor, below which they mean nothing: there a query's output is not a mean
+ * of values. */
 #include <math.h>
 
 #include "attention/random_features.h"
