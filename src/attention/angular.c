@@ -16,7 +16,7 @@ enum form { FORM_KERNEL, FORM_CASTLING };
 
 struct angular {
     int form;
-    bool aux;
+    bool aux, ramp;
     double threshold;
     int order;
 };
@@ -30,6 +30,8 @@ static const struct field angular_fields[] = {
     FIELD_BOOL(struct angular, aux, true,
                "castling: adds large softmax weights while training"),
     FIELD_REAL(struct angular, threshold, 0.02, 0, 1, "castling: which of them are large"),
+    FIELD_BOOL(struct angular, ramp, false,
+               "castling: the threshold grows to 1 over the training, where no weight is left"),
     FIELD_ORDER(struct angular),
     FIELD_END,
 };
@@ -52,7 +54,8 @@ static struct tensor *castling_form(struct graph *g, const struct angular *o,
     const struct token_map map = {{s->grid[0], s->grid[1]}, s->prefix, s->regions};
     struct tensor *x = op_add(g, linear_attend(g, s, a, f, t.v, terms), op_scale(g, t.v, 0.5));
     if (o->aux && g->options.noise)
-        x = op_add(g, x, op_sdpa_above(g, t.q, t.k, t.v, attn_scale(s), o->threshold, s->regions));
+        x = op_add(g, x, op_sdpa_above(g, t.q, t.k, t.v, attn_scale(s), o->threshold,
+                                       o->ramp ? 1 : o->threshold, s->regions));
     x = op_stored(g, op_normalize(g, op_merge_heads(g, x), s->H, LEAST_NORM));
     graph_scope_push(g, "dwc");
     struct tensor *weight = graph_param(g, "weight", SHAPE(s->H, TAPS), INIT_TRUNCATED(0.02));

@@ -59,7 +59,8 @@ static struct tensor *residual(struct graph *g, const struct taylor1 *o,
         t.q = op_quantise(g, op_real(g, t.q), of_q[0], of_q[1], o->bits, MOMENTUM);
         t.k = op_quantise(g, op_real(g, t.k), of_k[0], of_k[1], o->bits, MOMENTUM);
     }
-    return op_sdpa_above(g, t.q, t.k, t.v, attn_scale(s), o->threshold, s->regions);
+    return op_sdpa_above(g, t.q, t.k, t.v, attn_scale(s), o->threshold, o->threshold,
+                         s->regions);
 }
 
 static struct tensor *token_centred(struct graph *g, const struct attn_site *s, struct qkv t,

@@ -74,6 +74,7 @@ struct op {
 /* Where in training a node runs: what random numbers may depend on, and what is there. */
 struct run {
     uint64_t step;   /* update, counted from 0 */
+    double progress; /* of the training, 0 to 1; 0 where it has no end */
     uint64_t sample; /* number of the slice's first sample in the global batch */
     int present;     /* samples of the slice; padding follows them */
     int batch;       /* of how many */

@@ -222,6 +222,7 @@ static void worker_bind(struct worker *w, const struct graph *g, const struct fe
     }
     w->run.params = p;
     w->run.step = feed->step;
+    w->run.progress = feed->progress;
     w->run.sample = feed->sample + (uint64_t)s->first;
     w->run.present = s->rows;
     w->run.batch = g->options.batch;

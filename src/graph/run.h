@@ -24,6 +24,7 @@ struct feed {
     real *input_grad[GRAPH_MAX_INPUTS];    /* where wanted and planned */
     const real *values;                    /* parameters to use; NULL: params->values */
     uint64_t step, sample;                 /* update, and number of the first sample in it */
+    double progress;                       /* of the training, 0 to 1 */
     bool updates;                          /* ops renew their buffers, once (struct op, update) */
     bool keep_grads;                       /* add to the lanes' gradients: accumulation */
     bool same_values; /* the parameters are those of the last run: packed copies still hold */

@@ -341,12 +341,12 @@ struct tensor *op_sdpa_terms(struct graph *g, struct tensor *q, struct tensor *k
                              double scale, const struct sdpa_terms *terms);
 
 /* The weights of softmax(scale q k^T) that are above the threshold, as they are, times v; the step has no
- * gradient.  q, k: (B, H, N, d)  v: (B, H, N, e), each stored or real. Returns (B, H, N, e), stored, in memory
+ * gradient. The threshold moves to `last` over the training (struct run, progress).  q, k: (B, H, N, d)  v: (B, H, N, e), each stored or real. Returns (B, H, N, e), stored, in memory
  * (B, N, H e). Regions as in op_linear_attention. Keeps nothing; weights exist for some queries at a time,
  * in real. Dass et al., arXiv:2211.05109; You et al., arXiv:2211.10526. */
 struct tensor *op_sdpa_above(struct graph *g, struct tensor *q, struct tensor *k,
                              struct tensor *v, double scale, double threshold,
-                             const struct token_regions *regions);
+                             double last, const struct token_regions *regions);
 
 /* In which order products of features are evaluated: what is cheaper at the shape, sums over the keys
  * first, or weights first. */

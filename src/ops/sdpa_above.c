@@ -16,7 +16,7 @@ enum { Q, K, V };
 enum { ROWS = 64 }; /* queries at a time */
 
 struct sdpa_above {
-    double scale, threshold;
+    double scale, threshold, last; /* the threshold moves to `last` over the training */
     const struct regions *regions;
     int team; /* threads that there is scratch for */
 };
@@ -96,6 +96,14 @@ static void find_weights(const struct head *h, int first, struct vec p)
     kernel_softmax(p, p, (size_t)rows, (size_t)h->N);
 }
 
+/* Moved along as the training is. */
+static real threshold_of(const struct node *n)
+{
+    const struct sdpa_above *o = n->options;
+    double progress = n->run ? n->run->progress : 0;
+    return (real)(o->threshold + progress * (o->last - o->threshold));
+}
+
 /* Forward of head i. */
 static void forward_part(const void *job, int i, int member)
 {
@@ -103,7 +111,7 @@ static void forward_part(const void *job, int i, int member)
     struct head h = head_of(n, (size_t)i);
     real *room = (real *)n->scratch->data + (ptrdiff_t)member * ROWS * h.N;
     struct vec y = tensor_matrix(n->out, (size_t)i), p = {room, TYPE_REAL, h.N};
-    const real threshold = (real)h.o->threshold;
+    const real threshold = threshold_of(n);
     for (int first = 0; first < h.N; first += ROWS) {
         int rows = rows_from(&h, first);
         find_weights(&h, first, p);
@@ -120,9 +128,8 @@ static void sdpa_above_forward(const struct node *n)
 }
 
 /* ds, dW before, becomes dS, and p, P before, W: (rows, N). */
-static void scores_grad(const struct head *h, int rows, real *ds, real *p)
+static void scores_grad(const struct head *h, real threshold, int rows, real *ds, real *p)
 {
-    const real threshold = (real)h->o->threshold;
     for (int r = 0; r < rows; r++, ds += h->N, p += h->N) {
         real sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -148,7 +155,7 @@ static void head_grad(const struct node *n, size_t i, struct vec p, struct vec d
         struct vec of_y = vec_at(dy, (size_t)first, 0), of_q = vec_at(h.q, (size_t)first, 0);
         find_weights(&h, first, p);
         kernel_gemm(ds, 0, 1, PLAIN, of_y, TRANSPOSED, h.v, rows, h.N, h.e, NULL);
-        scores_grad(&h, rows, ds.data, p.data);
+        scores_grad(&h, threshold_of(n), rows, ds.data, p.data);
         if (dq.data)
             kernel_gemm(vec_at(dq, (size_t)first, 0), n->beta[Q], h.o->scale, PLAIN, ds, PLAIN,
                         h.k, rows, h.d, h.N, NULL);
@@ -188,8 +195,8 @@ static struct tensor *sdpa_above_sample(struct graph *g)
     struct tensor *x = graph_sample(g, SHAPE(2, 3, 18)), *t[3];
     for (int i = 0; i < 3; i++)
         t[i] = graph_split_heads(g, graph_columns(g, x, 6 * i, 6), 2);
-    struct tensor *y = op_sdpa_above(g, t[0], t[1], t[2], 4, 0.1, NULL);
-    return op_add(g, y, op_sdpa_above(g, t[2], op_real(g, t[1]), t[0], 0.5, 0, &regions));
+    struct tensor *y = op_sdpa_above(g, t[0], t[1], t[2], 4, 0.1, 0.1, NULL);
+    return op_add(g, y, op_sdpa_above(g, t[2], op_real(g, t[1]), t[0], 0.5, 0, 0, &regions));
 }
 
 const struct op sdpa_above_op = {
@@ -201,11 +208,12 @@ const struct op sdpa_above_op = {
 
 struct tensor *op_sdpa_above(struct graph *g, struct tensor *q, struct tensor *k,
                              struct tensor *v, double scale, double threshold,
-                             const struct token_regions *regions)
+                             double last, const struct token_regions *regions)
 {
     const struct sdpa_above o = {
         .scale = scale,
         .threshold = threshold,
+        .last = last,
         .regions = regions_copy(g, "sdpa_above", regions),
         .team = g->options.team > 1 ? g->options.team : 1,
     };

@@ -37,6 +37,7 @@ static struct feed step_feed(const struct step *s, const struct batch *b, int sa
         .rows = b->count,
         .seed = s->seed,
         .step = (uint64_t)update,
+        .progress = s->progress,
         .sample = (uint64_t)sample,
         .updates = true,
         .keep_grads = sample > 0,

@@ -9,6 +9,7 @@ struct step {
     struct network *network;
     real *logits, *loss, *seed; /* (batch, classes), (batch), (batch) */
     int batch;
+    double progress; /* of the training, 0 to 1: set by the caller before a window; 0 at first */
 
     /* Of the window in progress, or the one that was finished last. */
     int filled;        /* samples so far */

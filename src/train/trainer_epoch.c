@@ -51,6 +51,7 @@ static enum status run_update(struct trainer *t, struct error *err)
     double lr = trainer_lr(t);
     const struct batch *b = NULL;
     enum status status = OK;
+    t->step.progress = (double)s->update / (double)t->total_updates;
     for (long long i = 0; i < batches && !status; i++) {
         status = loader_next(t->train, &b, err);
         if (!status)

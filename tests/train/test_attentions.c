@@ -41,6 +41,13 @@ static void check_run(const struct experiment *x)
     CHECK_STR(rig_metrics(a), rig_metrics(b));
 }
 
+/* Beside the defaults: what follows the training. */
+static const char *const more[] = {
+    "{\"name\": \"angular\", \"form\": \"castling\", \"ramp\": true}",
+    "{\"name\": \"performer\", \"redraw\": 3}",
+    NULL,
+};
+
 static void check_precision(const char *precision)
 {
     int checked = 0;
@@ -53,6 +60,12 @@ static void check_precision(const char *precision)
         checked++;
     }
     CHECK(checked >= 4);
+    for (int i = 0; more[i]; i++) {
+        struct experiment x;
+        CHECK(load(&x, more[i], precision));
+        check_run(&x);
+        experiment_free(&x);
+    }
 }
 
 TEST(every_attention__ends_with_the_same_bits_with_any_threads_and_after_any_stop)
