@@ -95,12 +95,13 @@ static enum status lara_check(const void *options, const struct attn_site *s, st
     const struct lara *o = options;
     int landmarks = landmarks_of(o, s), side = square_root(landmarks), patches = patches_of(s);
     int most = square_root(patches) * square_root(patches);
-    if (o->landmarks && side * side != landmarks)
-        return error_set(err, ERR_INPUT, "landmarks: %d is not a square number (%d or %d would do)",
-                         landmarks, side * side, (side + 1) * (side + 1));
     if (o->landmarks && landmarks > patches)
         return error_set(err, ERR_INPUT, "landmarks: %d are more than the %d patches (%d at most)",
                          landmarks, patches, most);
+    int next = (side + 1) * (side + 1) <= patches ? side + 1 : 1;
+    if (o->landmarks && side * side != landmarks)
+        return error_set(err, ERR_INPUT, "landmarks: %d is not a square number (%d and %d are)",
+                         landmarks, side * side, next * next);
     return OK;
 }
 

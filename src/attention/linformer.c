@@ -50,6 +50,10 @@ static enum status linformer_check(const void *options, const struct attn_site *
                                    struct error *err)
 {
     const struct linformer *o = options;
+    if (o->pool && o->k)
+        return error_set(err, ERR_INPUT,
+                         "k: %d rows, where means over blocks have as many as there are blocks (leave k "
+                         "or pool out)", o->k);
     enum status status = o->pool ? windows_check_side("pool", o->pool, s->grid, err) : OK;
     if (status)
         return status;

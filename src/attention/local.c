@@ -44,8 +44,8 @@ static enum status local_check(const void *options, const struct attn_site *s, s
                          s->grid[0], s->grid[1]);
     if (s->window[0] && windows_count(&w) == 1)
         return error_set(err, ERR_INPUT,
-                         "window: %d is all of a window, where this is standard "
-                         "attention (window_size 8 and window 4 would differ)",
+                         "window: %d is all of a window of the model, where this is standard "
+                         "attention (less, or a larger window_size at this stage, would differ)",
                          w.window[0]);
     return OK;
 }

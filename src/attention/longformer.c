@@ -60,6 +60,11 @@ static enum status longformer_check(const void *options, const struct attn_site 
         const struct neighbourhood n = longformer_map(o, s);
         return neighbourhood_check("window", &n, s, err);
     }
+    int patches = s->N - s->prefix;
+    if (patches > 1 && o->dilation >= patches)
+        return error_set(err, ERR_INPUT,
+                         "dilation: %d is past the %d patches: each sees no other (%d at most)",
+                         o->dilation, patches, patches - 1);
     if (s->window[0] && o->dilation == 1 && longformer_window(o) >= s->N - 1)
         return error_set(err, ERR_INPUT,
                          "window: %d on each side see all of a window of %d patches, "

@@ -13,6 +13,9 @@ enum status mixer_check_prefix(const char *name, const struct attn_site *s, stru
 
 enum status mixer_check_odd(const char *option, int size, struct error *err)
 {
+    if (size == 1)
+        return error_set(err, ERR_INPUT, "%s: 1 patch sees itself alone (3 and 5 see others)",
+                         option);
     if (size % 2)
         return OK;
     return error_set(err, ERR_INPUT, "%s: %d has no middle (%d and %d have one)", option, size,

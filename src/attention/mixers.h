@@ -10,7 +10,7 @@
 MUST_USE enum status mixer_check_prefix(const char *name, const struct attn_site *s,
                                         struct error *err);
 
-/* ERR_INPUT, "OPTION: ..", for an even number of patches around one. */
+/* ERR_INPUT, "OPTION: ..", for an even number of patches around one, or for that one alone. */
 MUST_USE enum status mixer_check_odd(const char *option, int size, struct error *err);
 
 /* The site's tokens as a map. */

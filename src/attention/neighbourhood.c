@@ -113,8 +113,10 @@ enum status neighbourhood_check(const char *option, const struct neighbourhood *
 {
     if (!s->window[0] || length(n, 0) < n->grid[0] || length(n, 1) < n->grid[1])
         return OK;
+    int longer = n->grid[0] > n->grid[1] ? n->grid[0] : n->grid[1];
     return error_set(err, ERR_INPUT,
-                     "%s: %d patches see all of a window of %d x %d, where this is "
-                     "standard attention (fewer would differ)",
-                     option, n->kernel, n->grid[0], n->grid[1]);
+                     "%s: %d x %d patches are all of a window of %d x %d, where this is "
+                     "standard attention (%smore patches in a window would differ)",
+                     option, n->kernel, n->kernel, n->grid[0], n->grid[1],
+                     longer > 3 ? "a smaller neighbourhood or " : "");
 }

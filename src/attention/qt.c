@@ -47,11 +47,21 @@ static const struct field qt_fields[] = {
 static enum status qt_check(const void *options, const struct attn_site *s, struct error *err)
 {
     const struct qt *o = options;
+    const double least = 1e-6; /* smaller factors have squares that are no weights in float */
+    if (fabs(o->alpha0) < least && fabs(o->gamma0) < least && o->zero != ZERO_ALPHA &&
+        o->zero != ZERO_GAMMA)
+        return error_set(err, ERR_INPUT,
+                         "gamma0: without it and alpha0 keys have no weight (1, as in the paper, would "
+                         "do, or another alpha0)");
     int d = s->D / s->H;
     int parts = o->reduce == REDUCE_POOL ? o->pool : o->reduce == REDUCE_CHUNK ? o->chunk : 1;
+    int divisor = parts < d ? parts : d;
+    while (d % divisor)
+        divisor--;
     if (d % parts)
-        return error_set(err, ERR_INPUT, "%s: %d does not divide the %d channels of a head",
-                         reduce_names[o->reduce], parts, d);
+        return error_set(err, ERR_INPUT,
+                         "%s: %d does not divide the %d channels of a head (%d and %d would)",
+                         reduce_names[o->reduce], parts, d, divisor, d);
     int products = o->reduce == REDUCE_POOL || o->reduce == REDUCE_CHUNK ? d / parts : 1;
     if (products > OUTER_MOST)
         return error_set(err, ERR_INPUT, "%s: products of %d channels (%d at most)",

@@ -299,6 +299,9 @@ TEST(options__that_do_not_fit_are_named_with_what_would)
         {"{\"name\": \"longformer\", \"window\": 48}", 14, 14, 7, "window: 48"},
         {"{\"name\": \"longformer\", \"form\": \"na\"}", 14, 14, 7, "window: "},
         {"{\"name\": \"longformer\", \"form\": \"clip\", \"dilation\": 2}", 8, 8, 0, "dilation: 2"},
+        {"{\"name\": \"longformer\", \"dilation\": 64}", 8, 8, 0, "dilation: 64 is past the 64 patches"},
+        {"{\"name\": \"lara\", \"landmarks\": 10}", 3, 4, 0, "landmarks: 10 is not a square number (9 and 1"},
+        {"{\"name\": \"qt\", \"alpha0\": 0, \"gamma0\": 0}", 4, 4, 0, "gamma0: "},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct layer l;

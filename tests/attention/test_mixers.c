@@ -41,6 +41,7 @@ TEST(mixers__refuse_squares_without_a_middle)
     check_refused("{\"name\": \"pool\", \"size\": 4}", 0,
                   "size: 4 has no middle (3 and 5 have one)");
     check_refused("{\"name\": \"sepconv\", \"kernel\": 2}", 0, "kernel: 2 has no middle");
+    check_refused("{\"name\": \"pool\", \"size\": 1}", 0, "size: 1 patch sees itself alone");
 }
 
 TEST(identity__gives_its_input)
