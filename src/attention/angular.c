@@ -51,11 +51,12 @@ static struct tensor *castling_form(struct graph *g, const struct angular *o,
                                     struct qkv t)
 {
     const struct linear_terms terms = {.den = DEN_CONST, .eps = acos(-1), .order = o->order};
+    const struct sdpa_terms large = {.regions = s->regions, .above = o->threshold,
+                                     .above_last = o->ramp ? 1 : o->threshold};
     const struct token_map map = {{s->grid[0], s->grid[1]}, s->prefix, s->regions};
     struct tensor *x = op_add(g, linear_attend(g, s, a, f, t.v, terms), op_scale(g, t.v, 0.5));
     if (o->aux && g->options.noise)
-        x = op_add(g, x, op_sdpa_above(g, t.q, t.k, t.v, attn_scale(s), o->threshold,
-                                       o->ramp ? 1 : o->threshold, s->regions));
+        x = op_add(g, x, op_sdpa_terms(g, t.q, t.k, t.v, attn_scale(s), &large));
     x = op_stored(g, op_normalize(g, op_merge_heads(g, x), s->H, LEAST_NORM));
     graph_scope_push(g, "dwc");
     struct tensor *weight = graph_param(g, "weight", SHAPE(s->H, TAPS), INIT_TRUNCATED(0.02));

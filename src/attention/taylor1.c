@@ -59,8 +59,9 @@ static struct tensor *residual(struct graph *g, const struct taylor1 *o,
         t.q = op_quantise(g, op_real(g, t.q), of_q[0], of_q[1], o->bits, MOMENTUM);
         t.k = op_quantise(g, op_real(g, t.k), of_k[0], of_k[1], o->bits, MOMENTUM);
     }
-    return op_sdpa_above(g, t.q, t.k, t.v, attn_scale(s), o->threshold, o->threshold,
-                         s->regions);
+    const struct sdpa_terms terms = {.regions = s->regions, .above = o->threshold,
+                                     .above_last = o->threshold};
+    return op_stored(g, op_sdpa_terms(g, t.q, t.k, t.v, attn_scale(s), &terms));
 }
 
 static struct tensor *token_centred(struct graph *g, const struct attn_site *s, struct qkv t,

@@ -114,6 +114,17 @@ static void dropout(real *s, ptrdiff_t stride, const struct tile_dropout *o, int
     }
 }
 
+static void keep_above(real *s, const real *p, ptrdiff_t stride, const real *scale, double least,
+                       int rows, int cols)
+{
+    for (int i = 0; i < rows; i++, s += stride, p += stride) {
+        real factor = scale ? scale[i] : 1, bound = (real)least;
+#pragma omp simd
+        for (int j = 0; j < cols; j++)
+            s[j] = p[j] * factor > bound ? s[j] : 0;
+    }
+}
+
 static void dots(real *r, struct vec a, struct vec b, int rows, int cols)
 {
     size_t n = (size_t)cols;
@@ -149,6 +160,7 @@ const struct kernels_tile KERNELS_NAME(tile) = {
     .mask = mask,
     .score_grad = score_grad,
     .dropout = dropout,
+    .keep_above = keep_above,
     .dots = dots,
     .store = store,
 };

@@ -258,6 +258,8 @@ struct sdpa {
                                       their score is minus infinity; NULL: no regions */
     const bool *mixed;             /* (windows): whether the window has several regions */
     int team;                      /* threads that there is scratch for; 0: 1 */
+    double above;                  /* weights that are not above it are left out, the others stay as
+                                      they are; 0: none */
     double dropout;                /* of the weights; 0: none */
     uint64_t stream, step, sample; /* of the dropout: sample of the first image */
 };

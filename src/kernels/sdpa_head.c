@@ -3,6 +3,7 @@
  * Forward, per tile: s = scale q k^T + bias, s = exp(s - max), y = s v / sum. Backward, per tile:
  *   w = exp(scale q k^T + bias - lse)    dp = dropout(dy v^T)    ds = scale w (dp - sum y dy)
  *   dq = ds k    dk += ds^T q    dv += dropout(w)^T dy           dbias += ds / scale
+ * Weights that are left out because they are small are treated as those that dropout leaves out.
  * A score of minus infinity, between tokens of different regions, has weight and gradient 0.
  * Keys and values are packed once per head; dk and dv are summed in scratch over the tiles. Where
  * all operands are bf16 and the level has bf16 products, s and ds are rounded to bf16 as left
@@ -124,6 +125,8 @@ void sdpa_forward_rows(const struct sdpa_plan *p, const struct sdpa *o, int b, i
         int rows = last - i < p->rows ? last - i : p->rows;
         scores(p, o, b, i, vec_at(q, (size_t)i, 0), rows);
         tile->exp_rows(p->s, p->stride, bias_at(o, h, i), p->row, lse + i, rows, o->M);
+        if (o->above > 0)
+            tile->keep_above(p->s, p->s, p->stride, p->row, o->above, rows, o->M);
         if (o->dropout > 0) {
             struct tile_dropout drop = tile_dropout(o, b, h, i);
             tile->dropout(p->s, p->stride, &drop, rows, o->M);
@@ -146,6 +149,8 @@ static void backward_tile(const struct sdpa_plan *p, const struct sdpa *o,
     if (g->dq.data || g->wants_k || g->dbias) {
         multiply(p, p->dp, p->stride, 0, 1, as_left(p, p->dy, dy, rows, o->e), p->v_columns, rows,
                  o->M, o->e);
+        if (o->above > 0)
+            tile->keep_above(p->dp, p->s, p->stride, NULL, o->above, rows, o->M);
         if (dropped)
             tile->dropout(p->dp, p->stride, &drop, rows, o->M);
         tile->dots(p->row, vec_at(g->y, (size_t)i, 0), dy, rows, o->e);
@@ -154,6 +159,8 @@ static void backward_tile(const struct sdpa_plan *p, const struct sdpa *o,
                          o->M);
     }
     if (g->wants_v) {
+        if (o->above > 0)
+            tile->keep_above(p->s, p->s, p->stride, NULL, o->above, rows, o->M);
         if (dropped)
             tile->dropout(p->s, p->stride, &drop, rows, o->M);
         operand_pack(p->bf16, p->dy_rows, rows_of(dy), rows, o->e);

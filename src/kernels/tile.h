@@ -35,6 +35,11 @@ struct kernels_tile {
     /* s = 0 where dropped, else s / (1 - p). */
     void (*dropout)(real *s, ptrdiff_t stride, const struct tile_dropout *o, int rows, int cols);
 
+    /* s[i, j] = 0 where the weight scale[i] p[i, j] (scale NULL: p[i, j]) is not above `least`. p may
+     * be s. */
+    void (*keep_above)(real *s, const real *p, ptrdiff_t stride, const real *scale, double least,
+                       int rows, int cols);
+
     /* r[i] = sum over j of a[i, j] b[i, j]; what a and b hold may be bf16. */
     void (*dots)(real *r, struct vec a, struct vec b, int rows, int cols);
 

@@ -330,6 +330,9 @@ struct sdpa_terms {
     struct tensor *bias; /* (H, N, M), real, added to the scaled scores of every sample; or NULL */
     const struct token_regions *regions; /* scores between tokens of different regions are minus
                                             infinity; or NULL */
+    double above;   /* weights that are not above it are left out, and the others stay as they are, a sum
+                       below 1; the step has no gradient; 0: none. Dass et al., arXiv:2211.05109 */
+    double above_last; /* where `above` has moved to at the end of the training (struct run, progress) */
     double dropout; /* of the weights, 0: none */
 };
 
@@ -339,14 +342,6 @@ struct sdpa_terms {
  * weights (B, H, N, M). */
 struct tensor *op_sdpa_terms(struct graph *g, struct tensor *q, struct tensor *k, struct tensor *v,
                              double scale, const struct sdpa_terms *terms);
-
-/* The weights of softmax(scale q k^T) that are above the threshold, as they are, times v; the step has no
- * gradient. The threshold moves to `last` over the training (struct run, progress).  q, k: (B, H, N, d)  v: (B, H, N, e), each stored or real. Returns (B, H, N, e), stored, in memory
- * (B, N, H e). Regions as in op_linear_attention. Keeps nothing; weights exist for some queries at a time,
- * in real. Dass et al., arXiv:2211.05109; You et al., arXiv:2211.10526. */
-struct tensor *op_sdpa_above(struct graph *g, struct tensor *q, struct tensor *k,
-                             struct tensor *v, double scale, double threshold,
-                             double last, const struct token_regions *regions);
 
 /* In which order products of features are evaluated: what is cheaper at the shape, sums over the keys
  * first, or weights first. */

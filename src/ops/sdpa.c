@@ -1,7 +1,8 @@
 /* sdpa.c - scaled dot-product attention, fused.    q: (B, H, N, d)  k: (B, H, M, d)  v: (B, H, M, e)
  *   Z = scale q k^T + bias,  S = softmax(Z),  y = (S keep) v    (y: (B, H, N, e), in memory (B, N, H e))
  *   dv = (S keep)^T dy,  dS = keep (dy v^T),  r = rowsum(dy y),  dZ = S (dS - r),  dq = scale dZ k,
- *   dk = scale dZ^T q,  dbias = sum over B of dZ.  bias: (H, N, M)  keep: 0 or 1 / (1 - p)
+ *   dk = scale dZ^T q,  dbias = sum over B of dZ.  bias: (H, N, M)  keep: 0 or 1 / (1 - p), and
+ *   0 where S is not above a threshold
  * S is recomputed from the row sums kept by forward (Dao et al., arXiv:2205.14135, section 3.1); it
  * exists for a few query rows at a time, and so does keep, drawn again from the same numbers. */
 #include <stdio.h>
@@ -18,7 +19,7 @@ struct options {
     double scale;
     struct token_regions regions;
     const bool *mixed; /* of each window, whether it has several regions; NULL: no regions */
-    double dropout;
+    double above, above_last, dropout;
     uint64_t stream;
     int parts; /* of the first axis that belong to one image */
     int team;  /* threads that there is scratch for */
@@ -36,6 +37,7 @@ static struct sdpa sdpa_of(const struct node *n)
         .windows = o->regions.windows,
         .region = o->regions.id,
         .mixed = o->mixed,
+        .above = o->above + (n->run ? n->run->progress : 0) * (o->above_last - o->above),
         .dropout = o->dropout,
         .stream = o->stream,
         .step = n->run ? n->run->step : 0,
@@ -118,7 +120,8 @@ static void sdpa_backward(const struct node *n)
                      n->scratch_backward ? n->scratch_backward->data : NULL);
 }
 
-/* Without terms, other keys than queries; then with all of them, two windows an image. */
+/* Without terms, other keys than queries; then with all of them, two windows an image; then without
+ * small weights. */
 static struct tensor *sdpa_sample(struct graph *g)
 {
     static const unsigned char region[6] = {0, 0, 0, 4, 9, 4};
@@ -127,7 +130,9 @@ static struct tensor *sdpa_sample(struct graph *g)
     struct tensor *v = op_sdpa(g, q, k, graph_sample(g, SHAPE(2, 2, 5, 3)), 0.7);
     struct sdpa_terms terms = {.regions = &regions, .dropout = 0.2};
     terms.bias = graph_param(g, "bias", SHAPE(2, 3, 3), INIT_NORMAL(1));
-    return op_sdpa_terms(g, q, graph_sample(g, SHAPE(2, 2, 3, 4)), v, 0.7, &terms);
+    v = op_sdpa_terms(g, q, graph_sample(g, SHAPE(2, 2, 3, 4)), v, 0.7, &terms);
+    return op_sdpa_terms(g, q, graph_sample(g, SHAPE(2, 2, 3, 4)), v, 2,
+                         &(struct sdpa_terms){.above = 0.2, .above_last = 0.2});
 }
 
 const struct op sdpa_op = {
@@ -157,7 +162,8 @@ struct tensor *op_sdpa_terms(struct graph *g, struct tensor *q, struct tensor *k
                              double scale, const struct sdpa_terms *terms)
 {
     struct tensor *bias = terms->bias;
-    struct options o = {.scale = scale, .team = g->options.team};
+    struct options o = {.scale = scale, .above = terms->above, .above_last = terms->above_last,
+                        .team = g->options.team};
     if (terms->regions) {
         o.regions = *terms->regions;
         o.mixed = find_mixed(g, terms->regions);

@@ -150,7 +150,7 @@ static struct tensor *with_terms(struct graph *g, bool composed, struct tensor *
     struct tensor *q = window_heads(g, "q", 4), *k = window_heads(g, "k", 4);
     struct tensor *v = window_heads(g, "v", 5);
     if (!composed) {
-        struct sdpa_terms terms = {bias, apart ? &regions : NULL, dropout};
+        struct sdpa_terms terms = {.bias = bias, .regions = apart ? &regions : NULL, .dropout = dropout};
         return merge_windows(g, op_sdpa_terms(g, q, k, v, scale, &terms));
     }
     struct tensor *s = op_scale(g, op_matmul_nt(g, q, k), scale);

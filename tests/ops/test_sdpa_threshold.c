@@ -1,4 +1,4 @@
-/* test_sdpa_above.c - the threshold of weights moves as the training goes on. */
+/* test_sdpa_threshold.c - the threshold of weights moves as the training goes on. */
 #include "graph/rig.h"
 #include "ops/ops.h"
 
@@ -7,12 +7,13 @@ enum { N = 3, D = 4 };
 /* The norm of y at some point of a training in which the threshold moves from 0.05 to 1. */
 static double norm_at(double progress)
 {
+    const struct sdpa_terms terms = {.above = 0.05, .above_last = 1};
     struct rig r;
     rig_begin(&r, 1, true);
     struct tensor *q = graph_sample(r.graph, SHAPE(1, 1, N, D));
     struct tensor *k = graph_sample(r.graph, SHAPE(1, 1, N, D));
     struct tensor *v = graph_sample(r.graph, SHAPE(1, 1, N, D));
-    rig_ready(&r, op_sdpa_above(r.graph, q, k, v, 0.5, 0.05, 1, NULL), 1);
+    rig_ready(&r, op_sdpa_terms(r.graph, q, k, v, 0.5, &terms), 1);
     r.feed.progress = progress;
     rig_run(&r);
     double norm = rig_norm(r.y, r.y_count);
@@ -22,7 +23,7 @@ static double norm_at(double progress)
     return norm;
 }
 
-TEST(sdpa_above__leaves_nothing_when_the_threshold_has_reached_its_last_value)
+TEST(sdpa__leaves_nothing_when_the_threshold_has_reached_its_last_value)
 {
     CHECK(norm_at(0) > 0.1);
     CHECK_NEAR(norm_at(1), 0, 0);
