@@ -12,13 +12,20 @@ enum { BLOCK_M = 256, BLOCK_N = 64, BLOCK_K = 128 };
 /* Numbers of c that BLAS computes at a time where their rows are to be moved, and the fewest rows. */
 enum { BLAS_BUFFER = 1 << 16, BLAS_ROWS = 16 };
 
-/* Whether our product beats BLAS by a tenth or more, as measured on AVX-512 beside OpenBLAS's
- * SkylakeX kernels: where b is narrow, so that packing it costs BLAS too much. Its kernels for
- * small matrices are better than ours, but not with a transposed b. */
+/* Products up to so many MACs may be computed by OpenBLAS's kernels for small matrices, which add
+ * one product after the other: where sums are longer than this, ours err less. */
+enum { BLAS_SMALL = 1000000, BLAS_LONGEST = 4 * BLOCK_K };
+
+/* Whether our product is the better one: by its error (see above), or by a tenth or more in speed,
+ * as measured on AVX-512 beside OpenBLAS's SkylakeX kernels: where b is narrow, so that packing it
+ * costs BLAS too much. Its kernels for small matrices are faster than ours, but not with a
+ * transposed b. */
 static bool is_ours(enum trans tb, int m, int n, int k)
 {
-    bool narrow = n <= 128 || (n <= 200 && k <= 128), small = (double)m * n * k < 1 << 19;
-    return blas_is_behind() || (narrow && (!small || tb == TRANSPOSED));
+    double macs = (double)m * n * k;
+    bool narrow = n <= 128 || (n <= 200 && k <= 128), small = macs < 1 << 19;
+    bool inexact = k > BLAS_LONGEST && macs <= BLAS_SMALL;
+    return blas_is_behind() || inexact || (narrow && (!small || tb == TRANSPOSED));
 }
 
 /* Rows i.., columns p.. of a as real numbers, in `buffer` unless they are. */
