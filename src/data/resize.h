@@ -1,8 +1,6 @@
 /* resize.h - fits 8-bit images to another size by padding or by filtering.
  *
- * Filters work as in Pillow's resize: half-pixel centres, a filter as wide as the scale when an
- * image shrinks (so that it is smoothed, not sampled), columns then rows, each pass rounded to 8
- * bits. */
+ * Filters are those of resample.h, plane by plane. */
 #ifndef DATA_RESIZE_H
 #define DATA_RESIZE_H
 
