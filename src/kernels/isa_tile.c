@@ -125,6 +125,21 @@ static void keep_above(real *s, const real *p, ptrdiff_t stride, const real *sca
     }
 }
 
+static bool any_above(const real *p, ptrdiff_t stride, const real *scale, double least, int rows,
+                      int cols)
+{
+    bool any = false;
+    for (int i = 0; i < rows && !any; i++, p += stride) {
+        real factor = scale ? scale[i] : 1, bound = (real)least;
+        int above = 0;
+#pragma omp simd reduction(| : above)
+        for (int j = 0; j < cols; j++)
+            above |= p[j] * factor > bound;
+        any = above;
+    }
+    return any;
+}
+
 static void dots(real *r, struct vec a, struct vec b, int rows, int cols)
 {
     size_t n = (size_t)cols;
@@ -161,6 +176,7 @@ const struct kernels_tile KERNELS_NAME(tile) = {
     .score_grad = score_grad,
     .dropout = dropout,
     .keep_above = keep_above,
+    .any_above = any_above,
     .dots = dots,
     .store = store,
 };

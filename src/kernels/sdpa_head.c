@@ -3,12 +3,15 @@
  * Forward, per tile: s = scale q k^T + bias, s = exp(s - max), y = s v / sum. Backward, per tile:
  *   w = exp(scale q k^T + bias - lse)    dp = dropout(dy v^T)    ds = scale w (dp - sum y dy)
  *   dq = ds k    dk += ds^T q    dv += dropout(w)^T dy           dbias += ds / scale
- * Weights that are left out because they are small are treated as those that dropout leaves out.
+ * Weights that are left out because they are small are treated as those that dropout leaves out; a
+ * tile without any other needs no products but its scores.
  * A score of minus infinity, between tokens of different regions, has weight and gradient 0.
  * Keys and values are packed once per head; dk and dv are summed in scratch over the tiles. Where
  * all operands are bf16 and the level has bf16 products, s and ds are rounded to bf16 as left
  * operands of a product; sums, maxima and exponentials stay real. */
 #include "kernels/sdpa_head.h"
+
+#include <string.h>
 
 /* Scores of a tile: two tiles stay in L2. */
 enum { TILE_SCORES = 32768 };
@@ -115,6 +118,14 @@ static void scores(const struct sdpa_plan *p, const struct sdpa *o, int b, int i
                                     rows, o->M);
 }
 
+/* Whether all weights of the tile are left out, so that its products need not be formed. scale: what
+ * the rows of p->s are still to be multiplied by, or NULL. */
+static bool is_empty(const struct sdpa_plan *p, const struct sdpa *o, const real *scale, int rows)
+{
+    return o->above > 0 &&
+           !kernels_level()->tile->any_above(p->s, p->stride, scale, o->above, rows, o->M);
+}
+
 void sdpa_forward_rows(const struct sdpa_plan *p, const struct sdpa *o, int b, int h, int first,
                        int last, struct vec y, real *lse, struct vec q, struct vec k, struct vec v)
 {
@@ -125,6 +136,11 @@ void sdpa_forward_rows(const struct sdpa_plan *p, const struct sdpa *o, int b, i
         int rows = last - i < p->rows ? last - i : p->rows;
         scores(p, o, b, i, vec_at(q, (size_t)i, 0), rows);
         tile->exp_rows(p->s, p->stride, bias_at(o, h, i), p->row, lse + i, rows, o->M);
+        if (is_empty(p, o, p->row, rows)) {
+            memset(p->y, 0, (size_t)rows * (size_t)o->e * sizeof(real));
+            tile->store(vec_at(y, (size_t)i, 0), 0, p->y, o->e, NULL, rows, o->e);
+            continue;
+        }
         if (o->above > 0)
             tile->keep_above(p->s, p->s, p->stride, p->row, o->above, rows, o->M);
         if (o->dropout > 0) {
@@ -133,6 +149,24 @@ void sdpa_forward_rows(const struct sdpa_plan *p, const struct sdpa *o, int b, i
         }
         multiply(p, p->y, o->e, 0, 1, tile_of(p->s, p->stride), p->v_rows, rows, o->e, o->M);
         tile->store(vec_at(y, (size_t)i, 0), 0, p->y, o->e, p->row, rows, o->e);
+    }
+}
+
+/* The gradients of a tile whose weights are all left out: 0. */
+static void backward_empty(const struct sdpa_plan *p, const struct sdpa *o,
+                           const struct sdpa_head_grad *g, int i, int rows)
+{
+    size_t M = (size_t)o->M, d = (size_t)o->d, e = (size_t)o->e, n = (size_t)rows;
+    if (i == 0) {
+        memset(p->dk, 0, M * d * sizeof(real));
+        memset(p->dv, 0, M * e * sizeof(real));
+    }
+    if (g->dbias && !g->beta_bias)
+        memset(g->dbias + (size_t)i * M, 0, n * M * sizeof(real));
+    if (g->dq.data) {
+        memset(p->q, 0, n * d * sizeof(real));
+        kernels_level()->tile->store(vec_at(g->dq, (size_t)i, 0), g->beta_q, p->q, o->d, NULL, rows,
+                                     o->d);
     }
 }
 
@@ -146,6 +180,10 @@ static void backward_tile(const struct sdpa_plan *p, const struct sdpa *o,
 
     scores(p, o, b, i, q, rows);
     tile->weights(p->s, p->stride, bias_at(o, h, i), g->lse + i, rows, o->M);
+    if (is_empty(p, o, NULL, rows)) {
+        backward_empty(p, o, g, i, rows);
+        return;
+    }
     if (g->dq.data || g->wants_k || g->dbias) {
         multiply(p, p->dp, p->stride, 0, 1, as_left(p, p->dy, dy, rows, o->e), p->v_columns, rows,
                  o->M, o->e);

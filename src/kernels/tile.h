@@ -40,6 +40,10 @@ struct kernels_tile {
     void (*keep_above)(real *s, const real *p, ptrdiff_t stride, const real *scale, double least,
                        int rows, int cols);
 
+    /* Whether any weight of the tile is above `least`. */
+    bool (*any_above)(const real *p, ptrdiff_t stride, const real *scale, double least, int rows,
+                      int cols);
+
     /* r[i] = sum over j of a[i, j] b[i, j]; what a and b hold may be bf16. */
     void (*dots)(real *r, struct vec a, struct vec b, int rows, int cols);
 
