@@ -153,7 +153,7 @@ def main():
     changed = 0
     for name, cases in FILES.items():
         path = CASES / f"pillow_{name}.json"
-        text = '{"cases": [\n' + ",\n".join(json.dumps(c) for c in cases()) + "\n]}\n"
+        text = '{"kind": "pillow", "cases": [\n' + ",\n".join(json.dumps(c) for c in cases()) + "\n]}\n"
         assert len(text) <= 32768, name
         if path.exists() and path.read_text() == text:
             continue
