@@ -6,6 +6,7 @@ Training also tells the mixing alone, as in bench_attention.
 """
 
 import math
+import os
 import re
 
 from bench_run import PROGRAM, Failed, config_path, run, say, summary, today
@@ -14,7 +15,7 @@ CONFIG = "block"
 PATCH = 4
 # Image size and batch: B x N is about the same in all.
 SIZES = ((32, 196), (56, 64), (112, 16), (224, 4))
-FIT_FROM = 196  # tokens from which on the exponent is fitted
+FIT_FROM = 196  # tokens from which on the exponent is fitted, in the linear order where there is one
 # Options under which costs are compared; all others are at their defaults.
 OPTIONS = {"linformer": {"k": 64}, "qt_exact": {"basis": "sym"}}
 
@@ -63,6 +64,16 @@ def measure_point(options, settings, size, batch, mode, precision):
             "block_bytes": max(r["block_bytes"] for r in results)}
 
 
+def mixing_points(options, settings, points):
+    """[(tokens, seconds)] of the mixing in training, in fp32."""
+    if "fp32" not in options.precisions:
+        return []
+    if settings:
+        points = [measure_point(options, settings, size, batch, "train", "fp32")
+                  for size, batch in SIZES if tokens_of(size) >= FIT_FROM]
+    return [(point["tokens"], point["mixing_seconds_per_image"]["median"]) for point in points]
+
+
 def measure_variant(options, variant):
     name = variant["name"]
     out = {"name": name, "complexity": variant["complexity"], "options": OPTIONS.get(name, {}),
@@ -77,8 +88,10 @@ def measure_variant(options, variant):
                     points.append(measure_point(options, settings, size, batch, mode, precision))
                 except Failed as reason:
                     out["failed"] = "N = %d, %s: %s" % (tokens_of(size), precision, reason)
-    out["exponent"] = fit_exponent([(point["tokens"], point["mixing_seconds_per_image"]["median"])
-                                    for point in out["points"].get("train fp32", [])])
+    ordered = any(option["name"] == "order" for option in variant["options"])
+    linear = settings + ["model.attention.order=linear"] if ordered else None
+    out["exponent"] = fit_exponent(mixing_points(options, linear,
+                                                 out["points"].get("train fp32", [])))
     say("  %-16s mixing N^%s" % (name, "?" if out["exponent"] is None else
                                  "%.2f" % out["exponent"]))
     return out
@@ -92,5 +105,7 @@ def measure(options):
     for name in wanted:
         if name not in [variant["name"] for variant in known]:
             raise Failed("--variants: attnbench does not know %s" % name)
-    return {"date": today(), "rows": [measure_variant(options, variant) for variant in known
-                                      if variant["name"] in wanted]}
+    return {"date": today(), "load_at_start": os.getloadavg()[0], "rounds": options.rounds,
+            "seconds": options.seconds, "rows": [measure_variant(options, variant)
+                                                 for variant in known
+                                                 if variant["name"] in wanted]}

@@ -23,6 +23,10 @@ def save(path, record):
     os.replace(path + ".tmp", path)
 
 
+# Of a record: when and how its rows were measured.
+ABOUT_ROWS = ("date", "load_at_start", "rounds", "seconds", "sgemm_trials")
+
+
 def merge(old, new, order):
     """The new record with those rows of the old one that were not measured anew, where both come
     from the same machine with the same versions."""
@@ -30,6 +34,8 @@ def merge(old, new, order):
         return new
     rows = {row["name"]: row for row in old["rows"] + new["rows"]}
     kept = {name: old[name] for name in ("scaling", "attention", "blocks") if name in old}
+    if not new["rows"]:  # then what is said of the rows stays, too
+        new = {**new, **{name: old[name] for name in ABOUT_ROWS}}
     return {**kept, **new, "rows": [rows[name] for name in order if name in rows]}
 
 
@@ -302,6 +308,12 @@ def block_rows(rows, key, tokens):
     return out
 
 
+def measured(part):
+    return "Measured on %s, %s of %g seconds; load %.1f when it started." % (
+        part["date"], "1 round" if part["rounds"] == 1 else "%d rounds" % part["rounds"],
+        part["seconds"], part["load_at_start"])
+
+
 def blocks(record):
     if "blocks" not in record:
         return []
@@ -312,7 +324,8 @@ def blocks(record):
              "Milliseconds of an image for one block, projections and an MLP of 4 D included, no "
              "class token, B x N about constant; times of standard; all step blocks of the model "
              "at the largest N, in MB. In training also the power of N that fits the mixing alone "
-             "from 196 tokens on, beside that of the paper.", ""]
+             "from 196 tokens on (in the linear order where there is one), beside that of the "
+             "paper. %s" % measured(record["blocks"]), ""]
     for key, title in PASSES:
         if not any(row["points"].get(key) for row in rows):
             continue
