@@ -34,7 +34,7 @@ $(error BUILD is "$(BUILD)", not one of release, debug, asan, double)
 endif
 
 BASE_FLAGS := -std=c11 -D_POSIX_C_SOURCE=200809L -Isrc $(WARNINGS) $(MODE) -fno-math-errno -fopenmp
-LIBRARIES := -lopenblas -lcjson -lz -lm -lpthread
+LIBRARIES := -lopenblas -lcjson -lpng -ljpeg -lz -lm -lpthread
 
 # src/kernels/isa_*.c are compiled once per instruction set, all others once; product_SET.c for that
 # set alone. -std=c11 forbids gcc to contract a * b + c; the sets that have the instruction may use
