@@ -213,6 +213,29 @@ char *config_text(const struct config *c)
     return json_print(c->document, true);
 }
 
+/* False without memory. */
+static bool drop_paths(struct json_value *parent)
+{
+    bool fine = true;
+    for (int i = 0; i < json_count(parent) && fine; i++) {
+        struct json_value *v = json_item(parent, i);
+        fine = json_flag(v, JSON_PATH) ? json_replace(parent, v, json_new(JSON_NULL))
+                                       : drop_paths(v);
+    }
+    return fine;
+}
+
+char *config_text_changed(const struct config *c, const char *key, const char *text,
+                          bool with_paths)
+{
+    struct json_value *copy = json_copy(c->document);
+    struct json_value *old = copy ? json_child(copy, key) : NULL;
+    bool fine = old && json_replace(copy, old, json_new_string(text));
+    char *result = fine && (with_paths || drop_paths(copy)) ? json_print(copy, true) : NULL;
+    json_free(copy);
+    return result;
+}
+
 char *config_value(const struct config *c, const char *path)
 {
     const struct json_value *v = json_at(c->document, path, NULL);

@@ -43,6 +43,11 @@ MUST_USE enum status config_read(struct config *c, const struct field *fields, v
  * without memory. */
 char *config_text(const struct config *c);
 
+/* The same with `text` (NULL: null) for the value of a key of the document, and, for files that
+ * travel, `with_paths` false: null for every path (FIELD_PATH). */
+char *config_text_changed(const struct config *c, const char *key, const char *text,
+                          bool with_paths);
+
 /* The value at the dotted path ("" is the whole document) as one-line JSON, malloc'd; NULL where it
  * is absent. */
 char *config_value(const struct config *c, const char *path);

@@ -190,8 +190,8 @@ enum status config_read_path(struct reader *r, const struct field *f, const stru
     char *joined = file_join(directory ? directory : ".", json_to_string(v));
     char *absolute = joined ? file_absolute(joined) : NULL;
     enum status status = absolute ? copy_text(r, absolute, to) : reader_no_memory(r);
-    if (!status)
-        *effective = json_new_string(absolute);
+    if (!status && (*effective = json_new_string(absolute)))
+        json_set_flag(*effective, JSON_PATH);
     free(joined);
     free(absolute);
     return status;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FLAG_BITS = 3 };
+enum { FLAG_BITS = 4 };
 
 static cJSON *node(struct json_value *v)
 {

@@ -15,6 +15,7 @@ enum json_flag {
         1,         /* a number written with a point or a negative exponent; json_parse sets it */
     JSON_STEP = 2, /* an object made for one step of a --set path: its keys may be list indices */
     JSON_NAMELESS = 4, /* an option given while its object left the name to the default */
+    JSON_PATH = 8,     /* a path of this machine */
 };
 
 /* New values; NULL without memory. */
