@@ -4,21 +4,28 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
+static void forward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    kernel_add(plane_vec(n->out, p, i), plane_vec(n->in[0], p, i),
+               plane_vec(n->in[1], p, i), p->rows, p->cols);
+}
+
 static void add_forward(const struct node *n)
 {
-    struct planes p = node_planes(n);
-    for (size_t i = 0; i < p.count; i++)
-        kernel_add(plane_vec(n->out, &p, i), plane_vec(n->in[0], &p, i),
-                   plane_vec(n->in[1], &p, i), p.rows, p.cols);
+    planes_share(n, node_planes(n), forward_planes);
+}
+
+static void backward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    for (int k = 0; k < 2; k++)
+        if (n->in[k]->grad)
+            kernel_accumulate(plane_grad(n->in[k], p, i), n->beta[k], plane_grad(n->out, p, i),
+                              1, p->rows, p->cols);
 }
 
 static void add_backward(const struct node *n)
 {
-    struct planes p = node_planes(n);
-    for (int k = 0; k < 2; k++)
-        for (size_t i = 0; i < p.count && n->in[k]->grad; i++)
-            kernel_accumulate(plane_grad(n->in[k], &p, i), n->beta[k], plane_grad(n->out, &p, i),
-                              1, p.rows, p.cols);
+    planes_share(n, node_planes(n), backward_planes);
 }
 
 static struct tensor *add_sample(struct graph *g)

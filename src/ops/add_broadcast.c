@@ -4,6 +4,7 @@
  * p: one number, or (d), (N - first, d), (H, N - first, d), .. with axes that may be 1 long. */
 #include <string.h>
 
+#include "graph/planes.h"
 #include "kernels/kernels.h"
 #include "ops/broadcast.h"
 
@@ -17,32 +18,50 @@ static int first_of(const struct node *n)
 static void add_broadcast_infer(struct graph *g, struct node *n)
 {
     size_t cols = (size_t)tensor_cols(n->in[X]);
+    bool number = broadcast_is_number(n->in[P]);
     infer_broadcast(g, n, first_of(n));
-    graph_scratch(g, n, cols, cols);
+    graph_scratch(g, n, number ? tensor_matrices(n->in[X]) * cols : 0, cols);
 }
 
-/* A row of d equal numbers for one. */
-static struct vec row_of(const struct node *n, struct vec p)
+/* For a number the scratch has a row of it for each matrix. */
+static real *row_of(const struct node *n, size_t i)
 {
-    if (!broadcast_is_number(n->in[P]))
-        return p;
-    real *row = n->scratch->data;
+    return (real *)n->scratch->data + i * (size_t)tensor_cols(n->out);
+}
+
+/* What row r of matrix i gets, and those that follow. */
+static struct vec term_at(const struct node *n, size_t i, size_t r)
+{
+    const struct tensor *p = n->in[P];
+    if (broadcast_is_number(p))
+        return (struct vec){row_of(n, i), TYPE_REAL, 0};
+    return vec_at(broadcast_matrix(p, p->data, &n->out->shape, i), r - (size_t)first_of(n), 0);
+}
+
+static void fill_row(const struct node *n, size_t i)
+{
+    struct vec number = broadcast_matrix(n->in[P], n->in[P]->data, &n->out->shape, i);
     for (int c = 0; c < tensor_cols(n->out); c++)
-        row[c] = *(const real *)p.data;
-    return (struct vec){row, TYPE_REAL, 0};
+        row_of(n, i)[c] = *(const real *)number.data;
+}
+
+static void forward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    struct vec y = plane_vec(n->out, p, i), x = plane_vec(n->in[X], p, i);
+    size_t first = (size_t)first_of(n), plain = first > p->first ? first - p->first : 0;
+    plain = plain < p->rows ? plain : p->rows;
+    kernel_accumulate(y, 0, x, 1, plain, p->cols);
+    if (plain < p->rows)
+        kernel_add(vec_at(y, plain, 0), vec_at(x, plain, 0), term_at(n, i, p->first + plain),
+                   p->rows - plain, p->cols);
 }
 
 static void add_broadcast_forward(const struct node *n)
 {
-    const struct tensor *p = n->in[P];
-    size_t count = tensor_matrices(n->out), rows = tensor_rows(n->out) / count;
-    size_t cols = (size_t)tensor_cols(n->out), first = (size_t)first_of(n);
-    for (size_t i = 0; i < count; i++) {
-        struct vec y = tensor_matrix(n->out, i), x = tensor_matrix(n->in[X], i);
-        struct vec term = row_of(n, broadcast_matrix(p, p->data, &n->out->shape, i));
-        kernel_accumulate(y, 0, x, 1, first, cols);
-        kernel_add(vec_at(y, first, 0), vec_at(x, first, 0), term, rows - first, cols);
-    }
+    struct planes p = node_matrices(n);
+    for (size_t i = 0; i < p.count && broadcast_is_number(n->in[P]); i++)
+        fill_row(n, i);
+    planes_share(n, p, forward_planes);
 }
 
 /* dp += dy, summed over the rows that one row of p meets. */
@@ -64,20 +83,25 @@ static void add_grad(const struct node *n, struct vec dp, struct vec dy, size_t 
     }
 }
 
+static void backward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    kernel_accumulate(plane_grad(n->in[X], p, i), n->beta[X], plane_grad(n->out, p, i), 1, p->rows,
+                      p->cols);
+}
+
 static void add_broadcast_backward(const struct node *n)
 {
     const struct tensor *p = n->in[P];
-    size_t count = tensor_matrices(n->out), rows = tensor_rows(n->out) / count;
-    size_t cols = (size_t)tensor_cols(n->out), first = (size_t)first_of(n);
-    for (size_t i = 0; i < count && n->in[X]->grad; i++)
-        kernel_accumulate(tensor_matrix_grad(n->in[X], i), n->beta[X],
-                          tensor_matrix_grad(n->out, i), 1, rows, cols);
+    struct planes planes = node_matrices(n);
+    size_t first = (size_t)first_of(n);
+    if (n->in[X]->grad)
+        planes_share(n, planes, backward_planes);
     if (!p->grad)
         return;
     broadcast_clear(n, P);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < planes.count; i++)
         add_grad(n, broadcast_matrix(p, p->grad, &n->out->shape, i),
-                 vec_at(tensor_matrix_grad(n->out, i), first, 0), rows - first);
+                 vec_at(tensor_matrix_grad(n->out, i), first, 0), planes.rows - first);
 }
 
 /* A number, rows of all samples, rows of the heads behind a first token, a row of each sample. */

@@ -13,20 +13,26 @@ static void cast_infer(struct graph *g, struct node *n)
         graph_out_like(g, n, *to, n->in[0]);
 }
 
+static void forward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    kernel_accumulate(plane_vec(n->out, p, i), 0, plane_vec(n->in[0], p, i), 1, p->rows,
+                      p->cols);
+}
+
 static void cast_forward(const struct node *n)
 {
-    struct planes p = node_planes(n);
-    for (size_t i = 0; i < p.count; i++)
-        kernel_accumulate(plane_vec(n->out, &p, i), 0, plane_vec(n->in[0], &p, i), 1, p.rows,
-                          p.cols);
+    planes_share(n, node_planes(n), forward_planes);
+}
+
+static void backward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    kernel_accumulate(plane_grad(n->in[0], p, i), n->beta[0], plane_grad(n->out, p, i), 1,
+                      p->rows, p->cols);
 }
 
 static void cast_backward(const struct node *n)
 {
-    struct planes p = node_planes(n);
-    for (size_t i = 0; i < p.count; i++)
-        kernel_accumulate(plane_grad(n->in[0], &p, i), n->beta[0], plane_grad(n->out, &p, i), 1,
-                          p.rows, p.cols);
+    planes_share(n, node_planes(n), backward_planes);
 }
 
 static struct tensor *cast_sample(struct graph *g)

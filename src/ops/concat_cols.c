@@ -5,6 +5,7 @@
  * learned number): then dx_k is the sum over what it is repeated over. */
 #include <string.h>
 
+#include "graph/planes.h"
 #include "kernels/kernels.h"
 #include "ops/broadcast.h"
 
@@ -42,22 +43,24 @@ static void concat_cols_infer(struct graph *g, struct node *n)
     graph_scratch(g, n, 0, most);
 }
 
-static void concat_cols_forward(const struct node *n)
+static void forward_planes(const struct node *n, const struct planes *p, size_t i)
 {
     const struct concat *o = n->options;
-    size_t count = tensor_matrices(n->out), rows = tensor_rows(n->out) / count;
-    for (size_t i = 0; i < count; i++) {
-        struct vec y = tensor_matrix(n->out, i);
-        for (int k = 0; k < n->inputs; k++) {
-            const struct tensor *x = n->in[k];
-            size_t cols = (size_t)tensor_cols(x);
-            struct vec from = is_whole(x, &n->out->shape)
-                                  ? tensor_matrix(x, i)
-                                  : broadcast_matrix(x, x->data, &n->out->shape, i);
-            kernel_accumulate(y, 0, from, o->factor[k], rows, cols);
-            y = vec_at(y, 0, cols);
-        }
+    struct vec y = plane_vec(n->out, p, i);
+    for (int k = 0; k < n->inputs; k++) {
+        const struct tensor *x = n->in[k];
+        size_t cols = (size_t)tensor_cols(x);
+        struct vec from = is_whole(x, &n->out->shape)
+                              ? tensor_matrix(x, i)
+                              : broadcast_matrix(x, x->data, &n->out->shape, i);
+        kernel_accumulate(y, 0, vec_at(from, p->first, 0), o->factor[k], p->rows, cols);
+        y = vec_at(y, 0, cols);
     }
+}
+
+static void concat_cols_forward(const struct node *n)
+{
+    planes_share(n, node_matrices(n), forward_planes);
 }
 
 /* Adds factor dy to the gradient of a repeated operand. */
@@ -74,25 +77,36 @@ static void add_grad(const struct node *n, struct vec dx, struct vec dy, double 
     kernel_accumulate(dx, 1, sums, factor, 1, cols);
 }
 
-static void concat_cols_backward(const struct node *n)
+/* Of the operands that are not repeated. */
+static void backward_planes(const struct node *n, const struct planes *p, size_t i)
 {
     const struct concat *o = n->options;
-    size_t count = tensor_matrices(n->out), rows = tensor_rows(n->out) / count, first = 0;
+    struct vec dy = plane_grad(n->out, p, i);
     for (int k = 0; k < n->inputs; k++) {
         const struct tensor *x = n->in[k];
         size_t cols = (size_t)tensor_cols(x);
-        bool whole = is_whole(x, &n->out->shape);
-        if (x->grad && !whole)
+        if (x->grad && is_whole(x, &n->out->shape))
+            kernel_accumulate(vec_at(tensor_matrix_grad(x, i), p->first, 0), n->beta[k], dy,
+                              o->factor[k], p->rows, cols);
+        dy = vec_at(dy, 0, cols);
+    }
+}
+
+static void concat_cols_backward(const struct node *n)
+{
+    const struct concat *o = n->options;
+    struct planes p = node_matrices(n);
+    size_t first = 0;
+    planes_share(n, p, backward_planes);
+    for (int k = 0; k < n->inputs; k++) {
+        const struct tensor *x = n->in[k];
+        size_t cols = (size_t)tensor_cols(x);
+        bool repeated = x->grad && !is_whole(x, &n->out->shape);
+        if (repeated)
             broadcast_clear(n, k);
-        for (size_t i = 0; i < count && x->grad; i++) {
-            struct vec dy = vec_at(tensor_matrix_grad(n->out, i), 0, first);
-            if (whole)
-                kernel_accumulate(tensor_matrix_grad(x, i), n->beta[k], dy, o->factor[k], rows,
-                                  cols);
-            else
-                add_grad(n, broadcast_matrix(x, x->grad, &n->out->shape, i), dy, o->factor[k],
-                         rows, cols);
-        }
+        for (size_t i = 0; i < p.count && repeated; i++)
+            add_grad(n, broadcast_matrix(x, x->grad, &n->out->shape, i),
+                     vec_at(tensor_matrix_grad(n->out, i), 0, first), o->factor[k], p.rows, cols);
         first += cols;
     }
 }

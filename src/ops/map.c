@@ -16,21 +16,27 @@ static void map_infer(struct graph *g, struct node *n)
     graph_out(g, n, o->out, n->in[0]->shape);
 }
 
-static void map_forward(const struct node *n)
+static void forward_planes(const struct node *n, const struct planes *p, size_t i)
 {
     const struct map_options *o = n->options;
-    struct planes p = node_planes(n);
-    for (size_t i = 0; i < p.count; i++)
-        kernel_map(plane_vec(n->out, &p, i), o->f, plane_vec(n->in[0], &p, i), p.rows, p.cols);
+    kernel_map(plane_vec(n->out, p, i), o->f, plane_vec(n->in[0], p, i), p->rows, p->cols);
+}
+
+static void map_forward(const struct node *n)
+{
+    planes_share(n, node_planes(n), forward_planes);
+}
+
+static void backward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    const struct map_options *o = n->options;
+    kernel_map_grad(plane_grad(n->in[0], p, i), n->beta[0], o->f, plane_vec(n->in[0], p, i),
+                    plane_grad(n->out, p, i), p->rows, p->cols);
 }
 
 static void map_backward(const struct node *n)
 {
-    const struct map_options *o = n->options;
-    struct planes p = node_planes(n);
-    for (size_t i = 0; i < p.count; i++)
-        kernel_map_grad(plane_grad(n->in[0], &p, i), n->beta[0], o->f, plane_vec(n->in[0], &p, i),
-                        plane_grad(n->out, &p, i), p.rows, p.cols);
+    planes_share(n, node_planes(n), backward_planes);
 }
 
 /* Each function of heads of one buffer, at numbers of both signs that keep away from 0. */

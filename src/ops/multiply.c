@@ -4,22 +4,29 @@
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
+static void forward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    kernel_multiply(plane_vec(n->out, p, i), 0, plane_vec(n->in[0], p, i),
+                    plane_vec(n->in[1], p, i), p->rows, p->cols);
+}
+
 static void multiply_forward(const struct node *n)
 {
-    struct planes p = node_planes(n);
-    for (size_t i = 0; i < p.count; i++)
-        kernel_multiply(plane_vec(n->out, &p, i), 0, plane_vec(n->in[0], &p, i),
-                        plane_vec(n->in[1], &p, i), p.rows, p.cols);
+    planes_share(n, node_planes(n), forward_planes);
+}
+
+static void backward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    for (int k = 0; k < 2; k++)
+        if (n->in[k]->grad)
+            kernel_multiply(plane_grad(n->in[k], p, i), n->beta[k],
+                            plane_vec(n->in[1 - k], p, i), plane_grad(n->out, p, i), p->rows,
+                            p->cols);
 }
 
 static void multiply_backward(const struct node *n)
 {
-    struct planes p = node_planes(n);
-    for (int k = 0; k < 2; k++)
-        for (size_t i = 0; i < p.count && n->in[k]->grad; i++)
-            kernel_multiply(plane_grad(n->in[k], &p, i), n->beta[k],
-                            plane_vec(n->in[1 - k], &p, i), plane_grad(n->out, &p, i), p.rows,
-                            p.cols);
+    planes_share(n, node_planes(n), backward_planes);
 }
 
 static struct tensor *multiply_sample(struct graph *g)

@@ -3,6 +3,7 @@
  * p: one number, or (d), (N, d), (H, N, d), .. with axes that may be 1 long. */
 #include <string.h>
 
+#include "graph/planes.h"
 #include "kernels/kernels.h"
 #include "ops/broadcast.h"
 
@@ -14,17 +15,16 @@ static void multiply_broadcast_infer(struct graph *g, struct node *n)
     graph_scratch(g, n, 0, (size_t)tensor_cols(n->in[X]));
 }
 
-/* y = beta y + p x for matrix i. */
-static void multiply(struct vec y, int beta, struct vec x, const struct node *n, size_t i)
+/* y = beta y + p x for rows of matrix i. */
+static void multiply(struct vec y, int beta, struct vec x, const struct node *n,
+                     const struct planes *s, size_t i)
 {
     const struct tensor *p = n->in[P];
     struct vec factor = broadcast_matrix(p, p->data, &n->out->shape, i);
-    size_t rows = tensor_rows(n->out) / tensor_matrices(n->out);
     if (broadcast_is_number(p))
-        kernel_accumulate(y, beta, x, (double)*(const real *)factor.data, rows,
-                          (size_t)tensor_cols(n->out));
+        kernel_accumulate(y, beta, x, (double)*(const real *)factor.data, s->rows, s->cols);
     else
-        kernel_multiply(y, beta, x, factor, rows, (size_t)tensor_cols(n->out));
+        kernel_multiply(y, beta, x, vec_at(factor, s->first, 0), s->rows, s->cols);
 }
 
 /* Adds what matrix i says of the gradient of p. */
@@ -50,21 +50,30 @@ static void add_grad(const struct node *n, size_t i)
     }
 }
 
+static void forward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    multiply(plane_vec(n->out, p, i), 0, plane_vec(n->in[X], p, i), n, p, i);
+}
+
 static void multiply_broadcast_forward(const struct node *n)
 {
-    for (size_t i = 0; i < tensor_matrices(n->out); i++)
-        multiply(tensor_matrix(n->out, i), 0, tensor_matrix(n->in[X], i), n, i);
+    planes_share(n, node_matrices(n), forward_planes);
+}
+
+static void backward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    multiply(plane_grad(n->in[X], p, i), n->beta[X], plane_grad(n->out, p, i), n, p, i);
 }
 
 static void multiply_broadcast_backward(const struct node *n)
 {
-    size_t count = tensor_matrices(n->out);
-    for (size_t i = 0; i < count && n->in[X]->grad; i++)
-        multiply(tensor_matrix_grad(n->in[X], i), n->beta[X], tensor_matrix_grad(n->out, i), n, i);
+    struct planes p = node_matrices(n);
+    if (n->in[X]->grad)
+        planes_share(n, p, backward_planes);
     if (!n->in[P]->grad)
         return;
     broadcast_clear(n, P);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < p.count; i++)
         add_grad(n, i);
 }
 

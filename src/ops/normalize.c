@@ -24,30 +24,36 @@ static void normalize_infer(struct graph *g, struct node *n)
     graph_saved(g, n, 0, TYPE_REAL, tensor_rows(x) * (size_t)o->groups);
 }
 
-/* The norms of plane i. */
+/* The norms of the rows of plane i. */
 static real *norms(const struct node *n, const struct planes *p, size_t i)
 {
     const struct normalize *o = n->options;
-    return (real *)n->saved[0]->data + i * p->rows * (size_t)o->groups;
+    return (real *)n->saved[0]->data + (i * p->whole + p->first) * (size_t)o->groups;
+}
+
+static void forward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    const struct normalize *o = n->options;
+    kernel_normalize(plane_vec(n->out, p, i), norms(n, p, i), plane_vec(n->in[0], p, i),
+                     o->groups, o->eps, p->rows, p->cols);
 }
 
 static void normalize_forward(const struct node *n)
 {
+    planes_share(n, node_planes(n), forward_planes);
+}
+
+static void backward_planes(const struct node *n, const struct planes *p, size_t i)
+{
     const struct normalize *o = n->options;
-    struct planes p = node_planes(n);
-    for (size_t i = 0; i < p.count; i++)
-        kernel_normalize(plane_vec(n->out, &p, i), norms(n, &p, i), plane_vec(n->in[0], &p, i),
-                         o->groups, o->eps, p.rows, p.cols);
+    kernel_normalize_grad(plane_grad(n->in[0], p, i), n->beta[0], plane_vec(n->out, p, i),
+                          norms(n, p, i), plane_grad(n->out, p, i), o->groups, o->eps,
+                          p->rows, p->cols);
 }
 
 static void normalize_backward(const struct node *n)
 {
-    const struct normalize *o = n->options;
-    struct planes p = node_planes(n);
-    for (size_t i = 0; i < p.count; i++)
-        kernel_normalize_grad(plane_grad(n->in[0], &p, i), n->beta[0], plane_vec(n->out, &p, i),
-                              norms(n, &p, i), plane_grad(n->out, &p, i), o->groups, o->eps,
-                              p.rows, p.cols);
+    planes_share(n, node_planes(n), backward_planes);
 }
 
 static struct tensor *normalize_sample(struct graph *g)

@@ -14,19 +14,25 @@ static void softmax_infer(struct graph *g, struct node *n)
         infer_unary(g, n);
 }
 
+static void forward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    kernel_softmax(plane_vec(n->out, p, i), plane_vec(n->in[0], p, i), p->rows, p->cols);
+}
+
 static void softmax_forward(const struct node *n)
 {
-    struct planes p = node_planes(n);
-    for (size_t i = 0; i < p.count; i++)
-        kernel_softmax(plane_vec(n->out, &p, i), plane_vec(n->in[0], &p, i), p.rows, p.cols);
+    planes_share(n, node_planes(n), forward_planes);
+}
+
+static void backward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    kernel_softmax_grad(plane_grad(n->in[0], p, i), n->beta[0], plane_vec(n->out, p, i),
+                        plane_grad(n->out, p, i), p->rows, p->cols);
 }
 
 static void softmax_backward(const struct node *n)
 {
-    struct planes p = node_planes(n);
-    for (size_t i = 0; i < p.count; i++)
-        kernel_softmax_grad(plane_grad(n->in[0], &p, i), n->beta[0], plane_vec(n->out, &p, i),
-                            plane_grad(n->out, &p, i), p.rows, p.cols);
+    planes_share(n, node_planes(n), backward_planes);
 }
 
 static struct tensor *softmax_sample(struct graph *g)
