@@ -4,8 +4,7 @@
  *   dx = dy: rounding is passed straight through. With 0 bits y is x.
  * In training least and range are those of the whole batch, which then runs as one slice, and the running
  * ones follow them; else they are the running ones. Padding at the end of a batch has no part. */
-#include <math.h>
-
+#include "graph/planes.h"
 #include "kernels/kernels.h"
 #include "ops/ops.h"
 
@@ -51,6 +50,7 @@ static void find_range(const struct node *n)
     const real *x = n->in[X]->data;
     real *own = n->saved[OWN]->data, least = x[0], most = x[0];
     size_t count = present_count(n);
+#pragma omp simd reduction(min : least) reduction(max : most)
     for (size_t i = 1; i < count; i++) {
         least = x[i] < least ? x[i] : least;
         most = x[i] > most ? x[i] : most;
@@ -59,24 +59,40 @@ static void find_range(const struct node *n)
     own[1] = most - least;
 }
 
+/* To the nearest level, even ones from the middle: a sum this large has no room for fractions. */
+static void round_row(real *y, const real *x, real least, real step, real levels, int cols)
+{
+    const real large = (real)(sizeof(real) == 4 ? 0x1.8p23 : 0x1.8p52);
+#pragma omp simd
+    for (int c = 0; c < cols; c++) {
+        real level = (x[c] - least) / step;
+        level = level > 0 ? level : 0;
+        level = level < levels ? level : levels;
+        y[c] = ((level + large) - large) * step + least;
+    }
+}
+
+static void forward_planes(const struct node *n, const struct planes *p, size_t i)
+{
+    const struct quantise *o = n->options;
+    const real *own = o->own ? n->saved[OWN]->data : NULL;
+    real least = own ? own[0] : *(const real *)n->in[LEAST]->data;
+    real range = own ? own[1] : *(const real *)n->in[RANGE]->data;
+    real levels = (real)((1 << o->bits) - 1), step = range / levels;
+    step = step > (real)1e-8 ? step : (real)1e-8;
+    struct vec y = plane_vec(n->out, p, i), x = plane_vec(n->in[X], p, i);
+    if (o->bits == 0)
+        kernel_accumulate(y, 0, x, 1, p->rows, p->cols);
+    for (size_t r = 0; r < p->rows && o->bits; r++)
+        round_row(vec_at(y, r, 0).data, vec_at(x, r, 0).data, least, step, levels, (int)p->cols);
+}
+
 static void quantise_forward(const struct node *n)
 {
     const struct quantise *o = n->options;
     if (o->own)
         find_range(n);
-    const real *own = o->own ? n->saved[OWN]->data : NULL, *x = n->in[X]->data;
-    real least = own ? own[0] : *(const real *)n->in[LEAST]->data;
-    real range = own ? own[1] : *(const real *)n->in[RANGE]->data;
-    real levels = (real)((1 << o->bits) - 1), step = range / levels, *y = n->out->data;
-    step = step > (real)1e-8 ? step : (real)1e-8;
-    size_t count = tensor_count(n->out);
-    for (size_t i = 0; i < count && !o->bits; i++)
-        y[i] = x[i];
-    for (size_t i = 0; i < count && o->bits; i++) {
-        real level = (real)rint((double)((x[i] - least) / step));
-        level = level > 0 ? level : 0;
-        y[i] = (level < levels ? level : levels) * step + least;
-    }
+    planes_share(n, node_planes(n), forward_planes);
 }
 
 static void quantise_backward(const struct node *n)
