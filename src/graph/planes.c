@@ -65,9 +65,9 @@ static void run_rows(const void *job, int part, int member)
 
 void planes_share(const struct node *n, struct planes p, plane_run *run)
 {
-    struct share s = {n, p, run, 0};
+    struct share s = {n, p, run, 1};
     bool one = p.count == 1;
-    s.parts = one ? team_row_parts(p.rows, p.cols) : team_row_parts(p.count, p.rows * p.cols);
-    if (p.count && p.rows)
-        team_run(one ? run_rows : run_planes, &s, s.parts);
+    if (team_threads() > 1 && p.rows)
+        s.parts = one ? team_row_parts(p.rows, p.cols) : team_row_parts(p.count, p.rows * p.cols);
+    team_run(one ? run_rows : run_planes, &s, s.parts);
 }
