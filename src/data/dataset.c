@@ -205,6 +205,35 @@ enum status dataset_read(const struct dataset *d, size_t i, uint8_t *pixels, str
     return OK;
 }
 
+/* Behind the record's own bytes, which `draw` makes planes first, the same bytes pixel by pixel. */
+static enum status image_from_planes(const struct dataset *d, size_t i, struct image *image,
+                                     struct error *err)
+{
+    int width = d->native.width, height = d->native.height;
+    size_t plane = (size_t)height * (size_t)width, channels = (size_t)d->native.channels;
+    enum status status = image_room(image, width, 2 * height, err);
+    if (status)
+        return status;
+    image->height = height;
+    uint8_t *planes = image->rgb + 3 * plane;
+    if (d->format->draw)
+        d->format->draw(d, i, planes);
+    const uint8_t *from = d->format->draw ? planes : d->pixels + i * channels * plane;
+    for (size_t c = 0; c < 3; c++) {
+        const uint8_t *channel = from + (channels == 3 ? c * plane : 0);
+        for (size_t p = 0; p < plane; p++)
+            image->rgb[3 * p + c] = channel[p];
+    }
+    return OK;
+}
+
+enum status dataset_image(const struct dataset *d, size_t i, struct image *image,
+                          struct error *err)
+{
+    assert(i < d->count && (d->native.channels == 1 || d->native.channels == 3));
+    return image_from_planes(d, i, image, err);
+}
+
 uint64_t dataset_fingerprint(const struct dataset *d)
 {
     return d->fingerprint;

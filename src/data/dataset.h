@@ -10,6 +10,8 @@
 
 #include "base/status.h"
 #include "config/field.h"
+#include "data/augment_options.h"
+#include "io/image.h"
 
 enum split { SPLIT_TRAIN, SPLIT_TEST, SPLIT_VAL }; /* parts that a format's own files give */
 
@@ -47,10 +49,7 @@ struct data_config {
     struct normalize {
         struct reals mean, std; /* one a channel, of pixels scaled to 0..1; empty: the format's */
     } normalize;
-    struct augment {
-        int random_crop_padding; /* pixels on each side; 0: none */
-        double hflip;            /* probability */
-    } augment;
+    struct augment augment;
     int resize;                  /* enum resize_mode */
     int labels;                  /* cifar100: 0 fine, 1 coarse */
     int train_count, test_count; /* synthetic: records */
@@ -98,6 +97,11 @@ int dataset_label(const struct dataset *d, size_t i);
 /* Pixels of record i into `pixels` (channels * height * width bytes). Thread-safe. */
 MUST_USE enum status dataset_read(const struct dataset *d, size_t i, uint8_t *pixels,
                                   struct error *err);
+
+/* Record i in colour and at the size that it has by itself, grey repeated: for formats of one or three
+ * channels. Thread-safe. */
+MUST_USE enum status dataset_image(const struct dataset *d, size_t i, struct image *image,
+                                   struct error *err);
 
 /* Hash over the contents of the files behind the dataset (unpacked, names apart), for the log and
  * for resume. */

@@ -50,13 +50,6 @@ static const struct field normalize_fields[] = {
     FIELD_END,
 };
 
-static const struct field augment_fields[] = {
-    FIELD_INT(struct augment, random_crop_padding, 0, 0, 1024,
-              "black pixels put around an image before a crop of its size is drawn"),
-    FIELD_REAL(struct augment, hflip, 0, 0, 1, "probability of mirroring left and right"),
-    FIELD_END,
-};
-
 const struct field data_fields[] = {
     FIELD_ENUM(struct data_config, format, 0, dataset_format_names,
                "how the records are stored: see attnbench list datasets"),

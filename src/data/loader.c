@@ -14,8 +14,8 @@
 
 #include "base/rng.h"
 #include "base/timer.h"
-#include "data/augment.h"
-#include "data/normalize.h"
+#include "data/mix.h"
+#include "data/view.h"
 
 struct slot {
     struct batch batch;
@@ -27,19 +27,18 @@ struct slot {
 struct worker {
     struct loader *loader;
     pthread_t thread;
-    uint8_t *pixels; /* one image */
+    struct view_scratch scratch;
 };
 
 struct loader {
     const struct dataset *dataset;
-    struct image_shape shape;
-    struct augment augment;
+    struct view view;
+    bool mixes;
     struct loader_options options;
     size_t *records, *order; /* (count): positions of the epoch give order, order gives records */
     size_t count, batches;
     size_t image_size; /* values in one image */
-    real *table;       /* (channels, 256), see normalization_table */
-    uint64_t shuffle_stream, augment_stream;
+    uint64_t shuffle_stream, mix_stream;
 
     pthread_mutex_t mutex;
     pthread_cond_t work; /* a slot became free, or the end was called */
@@ -56,21 +55,39 @@ struct loader {
     double waited;
 };
 
+/* The record at a position of the epoch. Copies follow each other, as in timm's sampler for one
+ * process. */
+static size_t record_at(const struct loader *l, size_t position)
+{
+    size_t repeated =
+        l->options.train && l->view.augment.repeated > 1 ? (size_t)l->view.augment.repeated : 1;
+    return l->records[l->order[position / repeated]];
+}
+
+static void mix_batch(const struct loader *l, struct batch *b, size_t number)
+{
+    struct mix mix = mix_draw(&l->view.augment, l->view.shape, l->mix_stream, l->epoch, number);
+    mix_apply(&mix, l->view.shape, b->images, b->count);
+    for (int i = 0; i < b->capacity; i++) {
+        bool there = i < b->count;
+        b->partners[i] = there ? b->labels[b->count - 1 - i] : -1;
+        b->share[i] = there ? (real)mix.share : 0;
+        b->rest[i] = there ? 1 - b->share[i] : 0;
+    }
+}
+
 /* Batch `number` of the running epoch into the slot. */
-static void loader_make(const struct loader *l, struct slot *s, size_t number, uint8_t *pixels)
+static void loader_make(const struct loader *l, struct slot *s, size_t number,
+                        struct view_scratch *scratch)
 {
     struct batch *b = &s->batch;
     size_t first = number * (size_t)b->capacity, left = l->count - first;
     b->count = left < (size_t)b->capacity ? (int)left : b->capacity;
     s->status = OK;
     for (int i = 0; i < b->count && !s->status; i++) {
-        size_t position = first + (size_t)i, record = l->records[l->order[position]];
-        struct augment_draw draw = {0};
-        if (l->options.train)
-            draw = augment_draw(&l->augment, l->augment_stream, l->epoch, position);
-        s->status = dataset_read(l->dataset, record, pixels, &s->err);
-        if (!s->status)
-            augment_apply(&draw, l->shape, pixels, l->table, b->images + (size_t)i * l->image_size);
+        size_t position = first + (size_t)i, record = record_at(l, position);
+        s->status = view_make(&l->view, scratch, record, l->epoch, position,
+                              b->images + (size_t)i * l->image_size, &s->err);
         b->labels[i] = dataset_label(l->dataset, record);
         b->index[i] = record;
     }
@@ -80,6 +97,8 @@ static void loader_make(const struct loader *l, struct slot *s, size_t number, u
         b->labels[i] = -1;
         b->index[i] = 0;
     }
+    if (l->mixes && !s->status)
+        mix_batch(l, b, number);
 }
 
 static void *worker_run(void *argument)
@@ -96,7 +115,7 @@ static void *worker_run(void *argument)
         struct slot *s = &l->slots[number % l->slot_count];
         l->busy++;
         pthread_mutex_unlock(&l->mutex);
-        loader_make(l, s, number, w->pixels);
+        loader_make(l, s, number, &w->scratch);
         pthread_mutex_lock(&l->mutex);
         s->ready = true;
         l->busy--;
@@ -111,7 +130,8 @@ int loader_slots(const struct loader_options *options)
     return options->workers ? options->ahead + 1 : 1;
 }
 
-static enum status slot_init(struct slot *s, int capacity, size_t image_size, struct error *err)
+static enum status slot_init(struct slot *s, int capacity, size_t image_size, bool mixes,
+                             struct error *err)
 {
     size_t rows = (size_t)capacity;
     if (rows > SIZE_MAX / sizeof(real) / image_size)
@@ -121,34 +141,37 @@ static enum status slot_init(struct slot *s, int capacity, size_t image_size, st
     s->batch.images = malloc(rows * image_size * sizeof(real));
     s->batch.labels = malloc(rows * sizeof *s->batch.labels);
     s->batch.index = malloc(rows * sizeof *s->batch.index);
-    if (!s->batch.images || !s->batch.labels || !s->batch.index)
+    if (mixes) {
+        s->batch.partners = malloc(rows * sizeof *s->batch.partners);
+        s->batch.share = malloc(rows * sizeof *s->batch.share);
+        s->batch.rest = malloc(rows * sizeof *s->batch.rest);
+    }
+    bool mixed = s->batch.partners && s->batch.share && s->batch.rest;
+    if (!s->batch.images || !s->batch.labels || !s->batch.index || mixed != mixes)
         return error_memory(err, rows * (image_size * sizeof(real) + sizeof(int) + sizeof(size_t)));
     return OK;
 }
 
 static enum status loader_allocate(struct loader *l, const size_t *records, struct error *err)
 {
-    size_t channels = (size_t)l->shape.channels;
-    l->image_size = channels * (size_t)l->shape.height * (size_t)l->shape.width;
+    struct image_shape shape = l->view.shape;
+    l->image_size = (size_t)shape.channels * (size_t)shape.height * (size_t)shape.width;
     l->slot_count = (size_t)loader_slots(&l->options);
     l->worker_count = l->options.workers ? l->options.workers : 1;
     l->records = malloc((l->count + 1) * sizeof *l->records);
     l->order = malloc((l->count + 1) * sizeof *l->order);
-    l->table = malloc(channels * 256 * sizeof *l->table);
     l->slots = calloc(l->slot_count, sizeof *l->slots);
     l->workers = calloc((size_t)l->worker_count, sizeof *l->workers);
-    if (!l->records || !l->order || !l->table || !l->slots || !l->workers)
+    if (!l->records || !l->order || !l->slots || !l->workers)
         return error_memory(err, 2 * l->count * sizeof *l->records);
     memcpy(l->records, records, l->count * sizeof *records);
-    for (int i = 0; i < l->worker_count; i++) {
-        l->workers[i].loader = l;
-        l->workers[i].pixels = malloc(l->image_size);
-        if (!l->workers[i].pixels)
-            return error_memory(err, l->image_size);
-    }
     enum status status = OK;
+    for (int i = 0; i < l->worker_count && !status; i++) {
+        l->workers[i].loader = l;
+        status = view_scratch_init(&l->workers[i].scratch, &l->view, err);
+    }
     for (size_t i = 0; i < l->slot_count && !status; i++)
-        status = slot_init(&l->slots[i], l->options.batch_size, l->image_size, err);
+        status = slot_init(&l->slots[i], l->options.batch_size, l->image_size, l->mixes, err);
     return status;
 }
 
@@ -179,32 +202,25 @@ enum status loader_create(struct loader **out, const struct dataset *d,
     assert(options->batch_size >= 1 && options->ahead >= 1 && options->workers >= 0);
     for (size_t i = 0; i < count; i++)
         assert(records[i] < dataset_count(d));
-    struct normalization normalization;
-    enum status status =
-        normalization_resolve(&normalization, config, dataset_shape(d).channels, err);
-    if (status)
-        return status;
-
     struct loader *l = calloc(1, sizeof *l);
     if (!l)
         return error_memory(err, sizeof *l);
     l->dataset = d;
-    l->shape = dataset_shape(d);
-    l->augment = config->augment;
+    l->mixes = options->train && augment_mixes(&config->augment);
     l->options = *options;
     l->count = count;
     l->batches = count / (size_t)options->batch_size + (count % (size_t)options->batch_size != 0);
     l->held = l->taken = l->claimed = l->batches;
     l->shuffle_stream = rng_stream(options->seed, "shuffle");
-    l->augment_stream = rng_stream(options->seed, "augment");
+    l->mix_stream = rng_stream(options->seed, "mix");
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->done, NULL);
-    status = loader_allocate(l, records, err);
-    if (!status) {
-        normalization_table(&normalization, l->table);
+    enum status status = view_init(&l->view, d, config, options->train, options->seed, err);
+    if (!status)
+        status = loader_allocate(l, records, err);
+    if (!status)
         status = loader_start_threads(l, err);
-    }
     if (status)
         loader_destroy(l);
     else
@@ -226,15 +242,18 @@ void loader_destroy(struct loader *l)
     pthread_cond_destroy(&l->work);
     pthread_mutex_destroy(&l->mutex);
     for (int i = 0; l->workers && i < l->worker_count; i++)
-        free(l->workers[i].pixels);
+        view_scratch_free(&l->workers[i].scratch);
     for (size_t i = 0; l->slots && i < l->slot_count; i++) {
         free(l->slots[i].batch.images);
         free(l->slots[i].batch.labels);
         free(l->slots[i].batch.index);
+        free(l->slots[i].batch.partners);
+        free(l->slots[i].batch.share);
+        free(l->slots[i].batch.rest);
     }
     free(l->workers);
     free(l->slots);
-    free(l->table);
+    view_free(&l->view);
     free(l->order);
     free(l->records);
     free(l);
@@ -289,7 +308,7 @@ enum status loader_next(struct loader *l, const struct batch **out, struct error
     if (l->taken < l->batches) {
         struct slot *s = &l->slots[l->taken % l->slot_count];
         if (l->threads == 0 && !s->ready) {
-            loader_make(l, s, l->taken, l->workers[0].pixels);
+            loader_make(l, s, l->taken, &l->workers[0].scratch);
             s->ready = true;
         }
         while (!s->ready)

@@ -2,8 +2,8 @@
  *
  * What a batch holds depends on (seed, epoch, position) alone: never on the number of workers, on
  * timing, or on where reading started. Training draws the order of an epoch from the stream
- * "shuffle" and each position's change of the image from "augment", so that copies of an image
- * differ. */
+ * "shuffle", each position's change of the image from "augment" and those below it, so that copies
+ * of an image differ, and how a batch is mixed, by its number, from "mix". */
 #ifndef DATA_LOADER_H
 #define DATA_LOADER_H
 
@@ -18,6 +18,10 @@ struct batch {
     real *images;  /* (capacity, channels, height, width), normalised */
     int *labels;   /* (capacity), -1 from `count` on */
     size_t *index; /* (capacity) record numbers in the dataset, 0 from `count` on */
+    /* Where images are mixed (data/mix.h), else NULL: image i is `share` of the image with
+     * labels[i] and `rest` of the one with partners[i], which add up to 1. */
+    int *partners;      /* (capacity), -1 from `count` on */
+    real *share, *rest; /* (capacity), 0 from `count` on */
 };
 
 struct loader_options {
@@ -34,8 +38,8 @@ int loader_slots(const struct loader_options *options);
 struct loader;
 
 /* `records` (count of them, copied) are the dataset's records that this loader serves. The dataset
- * is borrowed. ERR_INPUT for a data.normalize that does not fit the channels, ERR_IO where a thread
- * cannot be started. loader_start comes before the first loader_next. */
+ * is borrowed, and so is what pointers of `config` lead to. ERR_INPUT for what view_init refuses,
+ * ERR_IO where a thread cannot be started. loader_start comes before the first loader_next. */
 MUST_USE enum status loader_create(struct loader **out, const struct dataset *d,
                                    const struct data_config *config, const size_t *records,
                                    size_t count, const struct loader_options *options,
@@ -43,7 +47,7 @@ MUST_USE enum status loader_create(struct loader **out, const struct dataset *d,
 void loader_destroy(struct loader *l);
 
 size_t loader_batches(const struct loader *l); /* batches an epoch: ceil(count / batch_size) */
-size_t loader_samples(const struct loader *l); /* samples an epoch */
+size_t loader_samples(const struct loader *l); /* samples an epoch, repeated ones counted */
 
 /* Starts the epoch (counted from 0) at batch `first`: what lies ahead is dropped, and so is the
  * batch last handed out. ERR_INPUT where the epoch has fewer batches than `first`. */

@@ -67,6 +67,22 @@ static enum status run_steps(struct session *s, double seconds, int least, doubl
 
 /* --- what a step works on --------------------------------------------------------------------- */
 
+/* Partners as they are fed under mixup; what the shares are takes no more or less time. */
+static enum status mix_batch(struct batch *b, struct error *err)
+{
+    size_t images = (size_t)b->count;
+    b->partners = calloc(images, sizeof *b->partners);
+    b->share = calloc(images, sizeof *b->share);
+    b->rest = calloc(images, sizeof *b->rest);
+    if (!b->partners || !b->share || !b->rest)
+        return error_memory(err, images * (sizeof *b->partners + 2 * sizeof *b->share));
+    for (size_t i = 0; i < images; i++) {
+        b->partners[i] = b->labels[images - 1 - i];
+        b->share[i] = b->rest[i] = (real)0.5;
+    }
+    return OK;
+}
+
 static enum status make_batch(struct session *s, struct error *err)
 {
     const struct model_shape *shape = &s->network->shape;
@@ -84,7 +100,7 @@ static enum status make_batch(struct session *s, struct error *err)
         b->images[i] = (real)(2 * rng_uniform(pixels, 0, 0, i) - 1);
     for (size_t i = 0; i < images; i++)
         b->labels[i] = (int)rng_below(labels, 0, 0, i, (uint64_t)shape->classes);
-    return OK;
+    return augment_mixes(&s->x->data.augment) ? mix_batch(b, err) : OK;
 }
 
 static const struct graph *graph_of(const struct session *s)
@@ -134,6 +150,9 @@ static void session_free(struct session *s)
     profile_destroy(s->profile);
     free(s->batch.images);
     free(s->batch.labels);
+    free(s->batch.partners);
+    free(s->batch.share);
+    free(s->batch.rest);
 }
 
 /* --- the profile ------------------------------------------------------------------------------ */

@@ -137,6 +137,12 @@ static enum status experiment_check(const struct experiment *x, struct error *er
     const struct model *model = model_of(&x->model);
     if (model->check && model->check(x->model.options, err))
         return located(x, "model", err);
+    if (augment_check(&x->data.augment, model->shape(x->model.options).channels, err))
+        return experiment_locate(x, err);
+    if (augment_mixes(&x->data.augment) && t->batch_size == 1)
+        return config_error(x->config, err, "data.augment",
+                            "mixes images of a batch, and train.batch_size is 1 (set mixup and "
+                            "cutmix to 0, or a larger batch)");
     if (optimizer_check(&t->optimizer, err))
         return located(x, "train.optimizer", err);
     if (schedule_check(&t->schedule, optimizer_base_of(&t->optimizer)->lr, t->epochs, err))

@@ -22,6 +22,22 @@ static void add_output(struct graph *g, const char *name, struct tensor *t)
     graph_scope_pop(g);
 }
 
+/* The loss of each image. Cross entropy is linear in the target, so that of a mixture of two labels
+ * is the mixture of two losses. */
+static struct tensor *record_loss(struct graph *g, struct tensor *logits, struct tensor *label,
+                                  const struct recording *how)
+{
+    struct tensor *loss = op_cross_entropy(g, logits, label, how->smoothing);
+    if (!how->mixed)
+        return loss;
+    struct shape batch = SHAPE(how->batch);
+    struct tensor *partner = graph_input(g, "partner", TYPE_INT, batch, false);
+    struct tensor *share = graph_input(g, "share", TYPE_REAL, batch, false);
+    struct tensor *rest = graph_input(g, "rest", TYPE_REAL, batch, false);
+    struct tensor *other = op_cross_entropy(g, logits, partner, how->smoothing);
+    return op_add(g, op_multiply(g, loss, share), op_multiply(g, other, rest));
+}
+
 static void record_nodes(struct graph *g, const struct experiment *x, const struct recording *how)
 {
     const struct model *model = model_of(&x->model);
@@ -35,7 +51,7 @@ static void record_nodes(struct graph *g, const struct experiment *x, const stru
     struct tensor *logits = end = model->record(g, options, image);
     add_output(g, "logits", logits);
     if (label) {
-        end = op_cross_entropy(g, logits, label, how->smoothing);
+        end = record_loss(g, logits, label, how);
         add_output(g, "loss", end);
     }
     if (how->gradients)
@@ -135,6 +151,7 @@ static enum status record(struct graph **out, struct network *n, bool train, int
         .gradients = train,
         .noise = train,
         .fused = sizeof(real) == sizeof(float),
+        .mixed = train && augment_mixes(&x->data.augment),
         .smoothing = train ? x->train.label_smoothing : 0,
     };
     return network_record(out, &n->params, x, &how, err);

@@ -11,7 +11,13 @@
 enum network_mode { NETWORK_INFER, NETWORK_TRAIN };
 
 /* Graph inputs and outputs, in the order of feed. */
-enum { NETWORK_INPUT_IMAGES = 0, NETWORK_INPUT_LABELS = 1 };
+enum {
+    NETWORK_INPUT_IMAGES,
+    NETWORK_INPUT_LABELS,
+    NETWORK_INPUT_PARTNERS, /* these three as in struct batch, where the recording is mixed */
+    NETWORK_INPUT_SHARE,
+    NETWORK_INPUT_REST,
+};
 enum { NETWORK_OUTPUT_LOGITS = 0, NETWORK_OUTPUT_LOSS = 1 };
 
 /* How one graph is recorded. */
@@ -24,11 +30,13 @@ struct recording {
     bool trace;        /* keeps the outputs that the model names */
     bool fused;        /* as runs have it; else node by node */
     bool unlabelled;   /* no labels and no loss: backward starts from the logits */
+    bool mixed;        /* images have two labels each, with a share and the rest */
     double smoothing;  /* of the labels */
 };
 
 /* Records one graph over `params`, new ones added, and plans it: images x (B, C, H, W), labels y
- * (B); logits (B, classes), loss (B). ERR_INPUT "FILE: model: WHAT" where parts of the model do not
+ * (B); logits (B, classes), loss (B): the cross entropy, or share times that of the one label and
+ * rest times that of the other. ERR_INPUT "FILE: model: WHAT" where parts of the model do not
  * fit together. *out is NULL after an error. */
 MUST_USE enum status network_record(struct graph **out, struct params *params,
                                     const struct experiment *x, const struct recording *how,

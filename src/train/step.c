@@ -45,6 +45,11 @@ static struct feed step_feed(const struct step *s, const struct batch *b, int sa
     };
     feed.input[NETWORK_INPUT_IMAGES] = b->images;
     feed.input[NETWORK_INPUT_LABELS] = b->labels;
+    if (b->partners) {
+        feed.input[NETWORK_INPUT_PARTNERS] = b->partners;
+        feed.input[NETWORK_INPUT_SHARE] = b->share;
+        feed.input[NETWORK_INPUT_REST] = b->rest;
+    }
     feed.output[NETWORK_OUTPUT_LOGITS] = s->logits;
     feed.output[NETWORK_OUTPUT_LOSS] = s->loss;
     return feed;

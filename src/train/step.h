@@ -14,7 +14,7 @@ struct step {
     /* Of the window in progress, or the one that was finished last. */
     int filled;        /* samples so far */
     double loss_sum;   /* over samples, nats */
-    long long correct; /* top-1 */
+    long long correct; /* top-1; of mixed images by their own label */
     double grad_norm;  /* before clipping; set by step_update */
     char bad[256];     /* where the first value that is not finite was found, "" if it was not */
 };

@@ -73,6 +73,14 @@ static enum status run_update(struct trainer *t, struct error *err)
     return OK;
 }
 
+double trainer_top1(const struct trainer *t)
+{
+    const struct train_state *s = &t->state;
+    if (!s->samples || augment_mixes(&t->x->data.augment))
+        return (double)NAN;
+    return 100 * (double)s->correct / (double)s->samples;
+}
+
 static struct train_progress progress_of(const struct trainer *t)
 {
     const struct train_state *s = &t->state;
@@ -89,7 +97,7 @@ static struct train_progress progress_of(const struct trainer *t)
         .eta_seconds = done ? elapsed / (double)done * (double)left : (double)NAN,
         .val_top1 = (double)NAN,
         .val_loss = (double)NAN,
-        .train_top1 = s->samples ? 100 * (double)s->correct / samples : (double)NAN,
+        .train_top1 = trainer_top1(t),
         .seconds = s->seconds,
         .wait_share = s->seconds > 0 ? s->waited / s->seconds : 0,
     };

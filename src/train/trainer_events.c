@@ -144,7 +144,7 @@ enum status event_epoch(struct trainer *t, const struct validation_result *v, st
     json_int(j, "epoch", s->epoch + 1);
     json_int(j, "step", s->update);
     json_number(j, "train_loss", ratio(s->loss_sum, (double)s->samples));
-    json_number(j, "train_top1", ratio(100 * (double)s->correct, (double)s->samples));
+    json_number(j, "train_top1", trainer_top1(t));
     for (int kind = 0; kind < 2; kind++) {
         if (!v->done[kind])
             continue;

@@ -74,6 +74,9 @@ MUST_USE enum status event_epoch(struct trainer *t, const struct validation_resu
 /* Learning rate of the update that is next. */
 double trainer_lr(const struct trainer *t);
 
+/* Top-1 of the epoch's training images so far; NaN where images are mixed, and have no one label. */
+double trainer_top1(const struct trainer *t);
+
 /* Where validation comes from: "holdout", "test", "val", or NULL without it. */
 const char *trainer_validation(const struct trainer *t);
 

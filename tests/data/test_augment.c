@@ -79,9 +79,9 @@ TEST(augment__probabilities_0_and_1_are_certain)
 {
     uint64_t stream = rng_stream(1, "augment");
     for (uint64_t i = 0; i < 1000; i++) {
-        struct augment_draw never = augment_draw(&(struct augment){0, 0}, stream, 0, i);
+        struct augment_draw never = augment_draw(&(struct augment){.hflip = 0}, stream, 0, i);
         CHECK(!never.flip && never.down == 0 && never.right == 0);
-        CHECK(augment_draw(&(struct augment){0, 1}, stream, 0, i).flip);
+        CHECK(augment_draw(&(struct augment){.hflip = 1}, stream, 0, i).flip);
     }
 }
 

@@ -1,4 +1,5 @@
 /* test_loader.c - batches are a function of seed, epoch and position, whoever makes them. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,6 +245,101 @@ TEST(loader__no_records_make_no_batches)
     CHECK_INT(loader_batches(l), 0);
     start(l, 0, 0);
     CHECK(next(l) == NULL);
+    loader_destroy(l);
+    dataset_close(d);
+}
+
+TEST(loader__repeated_images_follow_each_other_and_differ)
+{
+    struct data_config config;
+    struct dataset *d = open_copies(&config);
+    config.augment.repeated = 3;
+    struct loader *l =
+        create(d, &config, COPIES,
+               (struct loader_options){
+                   .batch_size = 8, .train = true, .seed = 3, .workers = 1, .ahead = 2});
+    CHECK_INT(loader_samples(l), COPIES);
+    struct epoch e = read_epoch(l, 0, 0);
+    CHECK_INT(e.count, COPIES);
+    int seen[COPIES] = {0}, changed = 0;
+    for (int i = 0; i < COPIES; i++) {
+        seen[e.record[i]]++;
+        CHECK_INT(e.record[i], e.record[i - i % 3]);
+        changed += e.hash[i] != e.hash[i - i % 3];
+    }
+    int images = 0;
+    for (int i = 0; i < COPIES; i++) {
+        CHECK(seen[i] <= 3);
+        images += seen[i] > 0;
+    }
+    CHECK_INT(images, 22);
+    CHECK(changed > 30);
+    struct epoch rest = read_epoch(l, 0, 3);
+    CHECK(memcmp(rest.hash, e.hash + 24, (size_t)rest.count * sizeof *rest.hash) == 0);
+    loader_destroy(l);
+    dataset_close(d);
+}
+
+/* Batches with the values k of their records' labels, so that mixtures can be told. */
+static struct dataset *open_labelled(struct data_config *config)
+{
+    const char *folder = test_directory();
+    put_mnist(folder, 13, 6, 5, 7);
+    *config = config_of("mnist", folder);
+    return open_dataset(config, SPLIT_TRAIN, shape, 7);
+}
+
+TEST(loader__mixed_batches_tell_partners_and_shares)
+{
+    struct data_config config;
+    struct dataset *d = open_labelled(&config);
+    const struct loader_options options = {
+        .batch_size = 5, .train = true, .seed = 3, .workers = 2, .ahead = 2};
+    struct loader *plain = create(d, &config, 13, options);
+    config.augment =
+        (struct augment){.mixup = 0.8, .cutmix = 1, .mix_probability = 1, .mix_switch = 0.5};
+    struct loader *l = create(d, &config, 13, options);
+    int blended = 0;
+    for (int epoch = 0; epoch < 10; epoch++) {
+        start(plain, epoch, 0);
+        start(l, epoch, 0);
+        for (const struct batch *b; (b = next(l));) {
+            const struct batch *p = next(plain);
+            CHECK(!p->partners && b->partners);
+            for (int i = 0; i < b->count; i++) {
+                int other = b->count - 1 - i;
+                CHECK_INT(b->labels[i], p->labels[i]);
+                CHECK_INT(b->partners[i], p->labels[other]);
+                CHECK_NEAR(b->share[i] + b->rest[i], 1, 1e-6);
+                double own = 0, mixed = 0, all = 0; /* along the line from partner to image */
+                for (int k = 0; k < PIXELS; k++) {
+                    double far = (double)p->images[other * PIXELS + k];
+                    double part = (double)p->images[i * PIXELS + k] - far;
+                    own += part * part;
+                    mixed += part * ((double)b->images[i * PIXELS + k] - far);
+                }
+                all = own > 0 ? mixed / own : (double)b->share[i];
+                blended += fabs(all - (double)b->share[i]) < 1e-4;
+            }
+            for (int i = b->count; i < b->capacity; i++) {
+                CHECK_INT(b->partners[i], -1);
+                CHECK_NEAR(b->share[i] + b->rest[i], 0, 0);
+            }
+        }
+    }
+    CHECK(blended > 100); /* of 130: cutmix by pixels of unequal contrast apart */
+    struct loader *alone =
+        create(d, &config, 13,
+               (struct loader_options){.batch_size = 5, .train = true, .seed = 3, .ahead = 1});
+    start(alone, 4, 2);
+    start(l, 4, 0);
+    next(l), next(l);
+    const struct batch *a = next(l), *b = next(alone);
+    CHECK_INT(a->count, 3);
+    CHECK(memcmp(a->images, b->images, 3 * PIXELS * sizeof(real)) == 0);
+    CHECK(memcmp(a->share, b->share, 3 * sizeof(real)) == 0);
+    loader_destroy(alone);
+    loader_destroy(plain);
     loader_destroy(l);
     dataset_close(d);
 }

@@ -46,7 +46,8 @@ TEST(step__allocates_nothing)
     static real images[BATCH * PIXELS];
     static int labels[BATCH] = {0, 1, 2, 3, 4, 5, 0, 1};
     static size_t index[BATCH];
-    const struct batch b = {BATCH, BATCH, images, labels, index};
+    const struct batch b = {
+        .count = BATCH, .capacity = BATCH, .images = images, .labels = labels, .index = index};
     struct experiment x;
     struct network *n = NULL;
     struct step step;

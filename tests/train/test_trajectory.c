@@ -62,7 +62,11 @@ static void run_step(struct golden *c, const struct json_value *want, long long 
     for (int i = 0; i < c->batch; i++, label = json_next(label))
         labels[i] = (int)json_to_number(label);
 
-    const struct batch b = {c->batch, c->batch, images, labels, index};
+    const struct batch b = {.count = c->batch,
+                            .capacity = c->batch,
+                            .images = images,
+                            .labels = labels,
+                            .index = index};
     struct error err;
     double lr =
         schedule_lr(&train->schedule, optimizer_base_of(&train->optimizer)->lr, t, updates, 1);
