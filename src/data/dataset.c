@@ -9,10 +9,6 @@
 #include "base/rng.h"
 #include "data/format.h"
 
-#define FORMAT(name) extern const struct dataset_format name##_format;
-#include "data/formats.def"
-#undef FORMAT
-
 static const struct dataset_format *const formats[] = {
 #define FORMAT(name) &name##_format,
 #include "data/formats.def"
@@ -71,15 +67,35 @@ static enum status dataset_check_path(const struct dataset_format *format, const
     return OK;
 }
 
+/* Pictures of their own size are fitted one by one. */
+static enum status dataset_fit_pictures(struct dataset *d, const struct dataset_request *r,
+                                        struct error *err)
+{
+    d->fit = (struct fit_options){
+        .mode = r->config->resize == RESIZE_AUTO ? RESIZE_BICUBIC
+                                                 : (enum resize_mode)r->config->resize,
+        .shape = d->shape,
+        .crop_pct = r->config->crop_pct,
+    };
+    if (d->shape.height && d->shape.channels != d->native.channels)
+        return error_set(err, ERR_INPUT,
+                         "%s: pictures have %d channels, the model takes %d (set model.channels "
+                         "to %d)",
+                         d->where, d->native.channels, d->shape.channels, d->native.channels);
+    return fit_pool_create(&d->pool, err);
+}
+
 static enum status dataset_fit(struct dataset *d, const struct dataset_request *r,
                                struct error *err)
 {
     struct image_shape have = d->native, want = r->shape.height ? r->shape : d->native;
     d->shape = want;
+    if (d->format->fetch)
+        return dataset_fit_pictures(d, r, err);
     bool same_size = have.height == want.height && have.width == want.width;
     if (same_size && have.channels == want.channels)
         return OK;
-    if (r->config->resize == RESIZE_ERROR)
+    if (r->config->resize == RESIZE_ERROR || r->config->resize == RESIZE_AUTO)
         return error_set(err, ERR_INPUT,
                          "%s: images are %dx%d with %d channel%s, the model takes %dx%d with %d "
                          "(set data.resize to \"pad\", \"bilinear\" or \"bicubic\", or "
@@ -120,22 +136,27 @@ enum status dataset_open(struct dataset **out, const struct data_config *config,
                          struct image_shape shape, int classes, uint64_t seed, struct error *err)
 {
     *out = NULL;
-    const struct dataset_request request = {config, split, shape, classes, seed};
+    const struct dataset_request request = {
+        .config = config, .split = split, .shape = shape, .classes = classes, .seed = seed};
     const struct dataset_format *format = dataset_format_at(config->format);
     enum status status = dataset_check_path(format, config->path, err);
-    if (status)
-        return status;
+    return status ? status : dataset_open_format(out, format, &request, err);
+}
 
+enum status dataset_open_format(struct dataset **out, const struct dataset_format *format,
+                                const struct dataset_request *r, struct error *err)
+{
+    *out = NULL;
     struct dataset *d = calloc(1, sizeof *d);
     if (!d)
         return error_memory(err, sizeof *d);
     d->format = format;
     arena_init(&d->memory);
-    status = format->open(d, &request, err);
+    enum status status = format->open(d, r, err);
     if (!status && d->count > 0) {
-        status = dataset_fit(d, &request, err);
+        status = dataset_fit(d, r, err);
         if (!status)
-            status = dataset_name_classes(d, classes, err);
+            status = dataset_name_classes(d, r->classes, err);
     }
     if (status || d->count == 0)
         dataset_close(d);
@@ -149,6 +170,7 @@ void dataset_close(struct dataset *d)
     if (!d)
         return;
     resize_destroy(d->resize);
+    fit_pool_destroy(d->pool);
     free(d->labels);
     free(d->pixels);
     arena_free(&d->memory);
@@ -182,10 +204,38 @@ int dataset_label(const struct dataset *d, size_t i)
     return d->labels[i];
 }
 
+static void name_picture(const struct dataset *d, size_t i, struct error *err)
+{
+    struct arena memory;
+    arena_init(&memory);
+    const char *path = d->format->path(d, i, &memory);
+    error_prefix(err, "%s: ", path ? path : d->where);
+    arena_free(&memory);
+}
+
+static enum status read_picture(const struct dataset *d, size_t i, uint8_t *pixels,
+                                struct error *err)
+{
+    assert(d->shape.height > 0);
+    struct fit_scratch *scratch;
+    enum status status = fit_pool_take(d->pool, &scratch, err);
+    if (status)
+        return status;
+    status = d->format->fetch(d, i, &scratch->record, err);
+    if (!status) {
+        status = fit_view(scratch, &d->fit, pixels, err);
+        if (status == ERR_INPUT)
+            name_picture(d, i, err);
+    }
+    fit_pool_give(d->pool, scratch);
+    return status;
+}
+
 enum status dataset_read(const struct dataset *d, size_t i, uint8_t *pixels, struct error *err)
 {
-    (void)err; /* the formats so far hold or make every record */
     assert(i < d->count);
+    if (d->format->fetch)
+        return read_picture(d, i, pixels, err);
     if (d->format->draw) {
         d->format->draw(d, i, pixels);
         return OK;
@@ -231,7 +281,24 @@ enum status dataset_image(const struct dataset *d, size_t i, struct image *image
                           struct error *err)
 {
     assert(i < d->count && (d->native.channels == 1 || d->native.channels == 3));
-    return image_from_planes(d, i, image, err);
+    return d->format->fetch ? d->format->fetch(d, i, image, err)
+                            : image_from_planes(d, i, image, err);
+}
+
+bool dataset_has_own_sizes(const struct dataset *d)
+{
+    return d->format->fetch != NULL;
+}
+
+const char *dataset_empty_class(const struct dataset *d)
+{
+    return d->empty_class;
+}
+
+bool dataset_has_part(const struct data_config *config, enum split split)
+{
+    const struct dataset_format *format = dataset_format_at(config->format);
+    return format->has && format->has(config, split);
 }
 
 uint64_t dataset_fingerprint(const struct dataset *d)

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "data/dataset.h"
+#include "data/fit.h"
 #include "data/resize.h"
 
 struct dataset_format;
@@ -18,16 +19,20 @@ struct dataset {
     const struct dataset_format *format;
     size_t count;              /* * records */
     int *labels;               /* * (count), malloc'd */
-    uint8_t *pixels;           /* * (count, native), malloc'd; NULL where `draw` makes them */
-    struct image_shape native; /* * shape of the records in `pixels`, or as `draw` makes them */
+    uint8_t *pixels;           /* * (count, native), malloc'd; NULL with `draw` or `fetch` */
+    struct image_shape native; /* * shape of the records in `pixels` or as `draw` makes them; height
+                                  0 where each has its own */
     const char *where;         /* * file or folder that messages about the records' shape name */
     int named;                 /* * classes that the format's files name or imply */
     const char **names;        /* * (named) in `memory`, or NULL: their numbers */
     uint64_t fingerprint;      /* * */
     const char *note;          /* * in `memory`, or NULL */
-    void *drawn;               /* * what `draw` reads, in `memory` */
+    const char *empty_class;   /* * the first class without records where there must be some, or NULL */
+    void *source;              /* * what `draw` and `fetch` read, in `memory` */
     struct image_shape shape;  /* as dataset_read gives them */
     struct resize *resize;     /* from native to shape; NULL where sizes are equal */
+    struct fit_options fit;    /* where `fetch` gives the records: how they become `shape` */
+    struct fit_pool *pool;     /* the same; else NULL */
     int classes;
     const char **class_names; /* (classes) */
     struct arena memory;
@@ -40,6 +45,8 @@ struct dataset_request {
     struct image_shape shape; /* height 0: any */
     int classes;              /* 0: any */
     uint64_t seed;
+    const char *const *files; /* (file_count) pictures named one by one; NULL: those of the config */
+    size_t file_count;
 };
 
 struct dataset_format {
@@ -51,10 +58,23 @@ struct dataset_format {
     const char *hint;                 /* what to do where the path is missing */
     bool (*detect)(const char *path); /* do the format's files lie there? NULL: never */
     enum status (*open)(struct dataset *d, const struct dataset_request *r, struct error *err);
-    void (*draw)(const struct dataset *d, size_t i, uint8_t *pixels); /* instead of d->pixels */
+    bool (*has)(const struct data_config *config, enum split split); /* NULL: not known before */
+
+    /* Instead of d->pixels: makes planes, or reads a picture at its own size. Both thread-safe. */
+    void (*draw)(const struct dataset *d, size_t i, uint8_t *pixels);
+    enum status (*fetch)(const struct dataset *d, size_t i, struct image *out, struct error *err);
+    char *(*path)(const struct dataset *d, size_t i, struct arena *memory); /* with fetch: its file */
 };
 
+#define FORMAT(name) extern const struct dataset_format name##_format;
+#include "data/formats.def"
+#undef FORMAT
+
 const struct dataset_format *dataset_format_at(int i);
+
+/* Opens the split through the format; see dataset_open. */
+MUST_USE enum status dataset_open_format(struct dataset **out, const struct dataset_format *format,
+                                         const struct dataset_request *r, struct error *err);
 
 /* Finds one of `names` (NULL-terminated) in the folder: its path in *path, owned by `memory`, or
  * NULL with OK where none is there. */

@@ -91,7 +91,7 @@ static enum status synthetic_open(struct dataset *d, const struct dataset_reques
     d->native = shape;
     d->where = "data.format synthetic";
     d->named = classes;
-    d->drawn = s;
+    d->source = s;
     return OK;
 }
 
@@ -107,7 +107,7 @@ static double synthetic_noise(const struct synthetic *s, size_t sample, size_t p
 
 static void synthetic_draw(const struct dataset *d, size_t i, uint8_t *pixels)
 {
-    const struct synthetic *s = d->drawn;
+    const struct synthetic *s = d->source;
     int height = d->native.height, width = d->native.width, channels = d->native.channels;
     const struct wave *wave = s->waves + (size_t)d->labels[i] * (size_t)channels * WAVES;
     double down = (rng_uniform(s->stream, (uint64_t)s->split, i, 0) - 0.5) / 8;

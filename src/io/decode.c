@@ -2,10 +2,14 @@
 #include "io/decode.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/file.h"
 #include "io/decode_format.h"
+
+enum { MAX_FILE_BYTES = 1 << 30 };
 
 static const uint8_t png_signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 
@@ -97,4 +101,18 @@ enum status image_decode(struct image *out, const uint8_t *bytes, size_t size, c
         d.facts->height = width;
     }
     return status ? status : exif_upright(out, d.orientation, err);
+}
+
+enum status image_decode_file(struct image *out, const char *path,
+                              const struct decode_options *options, struct decode_facts *facts,
+                              struct error *err)
+{
+    char *bytes;
+    size_t size;
+    enum status status = file_read(&bytes, &size, path, MAX_FILE_BYTES, err);
+    if (status)
+        return status;
+    status = image_decode(out, (const uint8_t *)bytes, size, path, options, facts, err);
+    free(bytes);
+    return status;
 }

@@ -45,4 +45,9 @@ MUST_USE enum status image_decode(struct image *out, const uint8_t *bytes, size_
                                   const char *where, const struct decode_options *options,
                                   struct decode_facts *facts, struct error *err);
 
+/* The same from a file, read as a whole. */
+MUST_USE enum status image_decode_file(struct image *out, const char *path,
+                                       const struct decode_options *options,
+                                       struct decode_facts *facts, struct error *err);
+
 #endif

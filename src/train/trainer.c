@@ -52,6 +52,10 @@ static enum status open_data(struct trainer *t, struct error *err)
         return status;
     if (!t->splits.train.count)
         return error_set(err, ERR_INPUT, "data: there are no training records");
+    const char *empty = dataset_empty_class(t->splits.train.set);
+    if (empty)
+        return error_set(err, ERR_INPUT, "data: no training pictures of class \"%.60s\" (remove "
+                                         "its folder or fill it)", empty);
     t->class_names = calloc((size_t)s.classes + 1, sizeof *t->class_names);
     if (!t->class_names)
         return error_memory(err, (size_t)s.classes * sizeof *t->class_names);
