@@ -30,6 +30,7 @@ static enum status move_data(struct datasource *d, const struct experiment *like
     d->seed = like->seed;
     d->plain.validation = (struct choice){.kind = NULL};
     d->plain.train_path = d->plain.val_path = d->plain.test_path = NULL;
+    d->plain.val_labels = NULL;
     d->plain.normalize.mean = copy_reals(&d->memory, n.mean, n.channels);
     d->plain.normalize.std = copy_reals(&d->memory, n.std, n.channels);
     if (!d->plain.normalize.mean.count || !d->plain.normalize.std.count)

@@ -49,6 +49,7 @@ struct data_config {
     int format;              /* index into dataset_format_names */
     const char *path;        /* folder; NULL for synthetic */
     const char *train_path, *val_path, *test_path; /* folder: a part that lies elsewhere; or NULL */
+    const char *val_labels; /* folder: the labels of a val part without class folders, or NULL */
     const char *file_prefix; /* mnist: stands before the official file names; NULL or "": nothing */
     struct choice validation;                      /* data_validation says which */
     struct number_or_name limit_train, limit_test; /* a number: at most so many records */

@@ -67,6 +67,9 @@ const struct field data_fields[] = {
                "folder: the validation pictures; null: val/ below path"),
     FIELD_PATH(struct data_config, test_path, NULL,
                "folder: the test pictures; null: test/ below path"),
+    FIELD_PATH(struct data_config, val_labels, NULL,
+               "folder: text file with the labels of validation pictures that lie in one folder, one "
+               "a line in the order of their names, or NAME LABEL"),
     FIELD_STRING(struct data_config, file_prefix, NULL,
                  "mnist: what stands before the official file names, as in emnist-balanced-"),
     FIELD_CHOICE(struct data_config, validation, data_validation_kind, NULL,

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "data/format.h"
+#include "data/label_file.h"
 #include "data/listing.h"
 #include "data/survey.h"
 #include "io/decode.h"
@@ -110,7 +112,8 @@ static enum status compare_classes(struct dataset *d, const struct dataset_reque
     static const enum split order[] = {SPLIT_TRAIN, SPLIT_VAL, SPLIT_TEST};
     struct listing first = {0};
     for (int i = 0; i < 3; i++) {
-        if (!folder_has(r->config, order[i]))
+        bool flat = order[i] == SPLIT_VAL && r->config->val_labels;
+        if (flat || !folder_has(r->config, order[i]))
             continue;
         if (order[i] == r->split)
             return OK;
@@ -131,6 +134,30 @@ static enum status compare_classes(struct dataset *d, const struct dataset_reque
         append_missing(err, l, &first, &d->memory);
         return ERR_INPUT;
     }
+    return OK;
+}
+
+/* Pictures of all classes in one folder, which are those of the training part. */
+static enum status read_flat(struct listing *l, const struct dataset_request *r, const char *path,
+                             struct arena *memory, struct error *err)
+{
+    struct listing classes;
+    const char *labels = r->config->val_labels, *train = part_path(r->config, SPLIT_TRAIN, memory);
+    if (!train || !file_is_directory(train))
+        return error_set(err, ERR_INPUT,
+                         "data.val_labels: the classes are those of the training part, which is not "
+                         "there: %s", train ? train : "data.train_path is missing");
+    enum status status = listing_read_classes(&classes, train, memory, err);
+    if (!status)
+        status = listing_read_flat(l, path, memory, err);
+    if (!status)
+        status = label_file_read(l, &classes, labels, err);
+    if (status)
+        return status;
+    l->classes = classes.classes;
+    l->class_count = classes.class_count;
+    for (size_t i = 0; i < l->count; i++)
+        l->fingerprint = hash_fnv(l->fingerprint, &l->files[i].label, sizeof l->files[i].label);
     return OK;
 }
 
@@ -213,6 +240,7 @@ static enum status skip_bad(struct dataset *d, const struct dataset_request *r,
     return status;
 }
 
+/* Of a part with class folders. */
 static void find_empty_class(struct dataset *d)
 {
     int next = 0; /* the files are in the order of their classes */
@@ -229,8 +257,10 @@ static enum status folder_open(struct dataset *d, const struct dataset_request *
     const char *path = part_path(r->config, r->split, &d->memory);
     if (!path || !file_is_directory(path))
         return folder_absent(r, path, err);
-    enum status status = listing_read(&l, path, &d->memory, err);
-    if (!status)
+    bool flat = r->split == SPLIT_VAL && r->config->val_labels;
+    enum status status = flat ? read_flat(&l, r, path, &d->memory, err)
+                              : listing_read(&l, path, &d->memory, err);
+    if (!status && !flat)
         status = compare_classes(d, r, &l, path, err);
     if (!status)
         status = check_classes(r, &l, path, err);
@@ -243,7 +273,7 @@ static enum status folder_open(struct dataset *d, const struct dataset_request *
         status = skip_bad(d, r, l.files, err);
     if (!status && d->count == 0)
         status = error_set(err, ERR_INPUT, "%s: none of its pictures can be decoded", path);
-    if (!status)
+    if (!status && !flat)
         find_empty_class(d);
     return status;
 }

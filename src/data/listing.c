@@ -31,6 +31,7 @@ struct walk {
     size_t room; /* for files */
     int class_room;
     int label;
+    bool flat; /* what lies in the folder itself are pictures, not classes */
     struct error *err;
 };
 
@@ -109,7 +110,7 @@ static enum status take_entry(struct walk *w, int directory, const char *path, c
                               const struct above *here)
 {
     struct stat info;
-    bool first_level = here->up == NULL;
+    bool first_level = here->up == NULL && !w->flat;
     bool there = fstatat(directory, name, &info, 0) == 0;
     if (there && S_ISDIR(info.st_mode)) {
         if (first_level)
@@ -225,27 +226,41 @@ enum status listing_read_classes(struct listing *l, const char *folder, struct a
     return status;
 }
 
-enum status listing_read(struct listing *l, const char *folder, struct arena *memory,
-                         struct error *err)
+/* Sorts what a walk with that status has found, and moves it from the heap to the arena. */
+static enum status finish(struct walk *w, enum status status)
 {
-    enum status status = listing_read_classes(l, folder, memory, err);
-    struct walk w = {.listing = l, .folder = folder, .memory = memory, .err = err};
+    struct listing *l = w->listing;
     struct listing_file *kept = NULL;
-    if (!status)
-        status = read_classes(&w);
     if (!status && l->count) {
         qsort(l->files, l->count, sizeof *l->files, compare_files);
-        kept = arena_alloc(memory, l->count * sizeof *kept);
+        kept = arena_alloc(w->memory, l->count * sizeof *kept);
         if (kept)
             memcpy(kept, l->files, l->count * sizeof *kept);
         else
-            status = error_memory(err, l->count * sizeof *kept);
+            status = error_memory(w->err, l->count * sizeof *kept);
     }
     free(l->files);
     l->files = kept;
     if (!status)
         l->fingerprint = fingerprint_of(l);
     return status;
+}
+
+enum status listing_read(struct listing *l, const char *folder, struct arena *memory,
+                         struct error *err)
+{
+    enum status status = listing_read_classes(l, folder, memory, err);
+    struct walk w = {.listing = l, .folder = folder, .memory = memory, .err = err};
+    return finish(&w, status ? status : read_classes(&w));
+}
+
+enum status listing_read_flat(struct listing *l, const char *folder, struct arena *memory,
+                              struct error *err)
+{
+    *l = (struct listing){0};
+    struct walk w = {
+        .listing = l, .folder = folder, .memory = memory, .flat = true, .err = err};
+    return finish(&w, read_directory(&w, AT_FDCWD, folder, "", NULL));
 }
 
 const char *listing_text(const char *name, struct arena *memory)

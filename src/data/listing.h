@@ -32,6 +32,11 @@ struct listing {
 MUST_USE enum status listing_read(struct listing *l, const char *folder, struct arena *memory,
                                   struct error *err);
 
+/* The same where the pictures of all classes lie in the folder itself (and below it): no classes, and
+ * label 0 for every file. */
+MUST_USE enum status listing_read_flat(struct listing *l, const char *folder, struct arena *memory,
+                                       struct error *err);
+
 /* The names of the classes alone. */
 MUST_USE enum status listing_read_classes(struct listing *l, const char *folder,
                                           struct arena *memory, struct error *err);

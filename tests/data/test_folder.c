@@ -298,3 +298,61 @@ TEST(folder__many_files_in_one_folder)
     CHECK_INT(dataset_label(d, N / 2), 1);
     dataset_close(d);
 }
+
+/* Three pictures in val/ itself, of classes a and b. */
+static struct data_config flat_config(const char *folder, const char *labels)
+{
+    static const char *const names[] = {"n2.JPEG", "n10.JPEG", "n3.png"};
+    put_picture(folder, "train/a/1.png", 4, 4, 0);
+    put_picture(folder, "train/b/1.png", 4, 4, 0);
+    for (int i = 0; i < 3; i++)
+        put_picture(folder, test_text("val/%s", names[i]), 4, 4, (unsigned)i);
+    put_bytes(folder, "labels.txt", labels, strlen(labels));
+    struct data_config config = folder_config(folder);
+    config.val_labels = test_text("%s/labels.txt", folder);
+    return config;
+}
+
+TEST(folder__labels_of_a_flat_part_come_from_a_file)
+{
+    /* The order of names is n10, n2, n3; all of these say b a b. */
+    static const char *const texts[] = {
+        "b\na\nb\n",
+        "1\n0\n1",
+        "n2.JPEG\ta\t0\t0\t9\t9\r\nn3.png\tb\t1\r\nn10.JPEG\tb\r\n",
+        "ImageId,PredictionString\nn3,b 1 2 3\nn2,a 4 5\n\nn10,b 1\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        test_about("text %zu", i);
+        struct data_config config = flat_config(test_directory(), texts[i]);
+        struct dataset *d = open_dataset(&config, SPLIT_VAL, four, 2);
+        CHECK_INT(dataset_count(d), 3);
+        CHECK_INT(dataset_label(d, 0), 1);
+        CHECK_INT(dataset_label(d, 1), 0);
+        CHECK_INT(dataset_label(d, 2), 1);
+        CHECK_STR(dataset_class_name(d, 1), "b");
+        dataset_close(d);
+    }
+}
+
+TEST(folder__label_files_that_do_not_fit_are_refused_by_line)
+{
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {"b\na\n", "has 2 labels for 3 pictures; the first without is n3.png"},
+        {"b\na\nb\na\n", "line 4: more labels than the 3 pictures"},
+        {"b\na\nc\n", "line 3: no class is called \"c\""},
+        {"b\n2\nb\n", "line 2: no class is called \"2\""},
+        {"n2 a\nn4 b\n", "line 2: there is no picture \"n4\""},
+        {"n2 a\nn2.JPEG b\n", "line 2: a second label for \"n2.JPEG\""},
+        {"n2 a\nb\n", "line 2: some lines have the name"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        test_about("case %zu", i);
+        struct data_config config = flat_config(test_directory(), cases[i].text);
+        const char *text = open_error(&config, SPLIT_VAL, four, 2);
+        CHECK_CONTAINS(text, "/labels.txt: ");
+        CHECK_CONTAINS(text, cases[i].part);
+    }
+}
