@@ -95,13 +95,14 @@ enum match { MATCH_SAME, MATCH_SLIP, MATCH_HELP };
 
 /* A walk over all tables for a field that the key may have meant. */
 struct search {
-    const char *key;
+    const char *key, *here; /* and the path of the object in which it stands */
     enum match match;
     bool all_kinds; /* else only those that the document names */
     int level;
     char path[CONFIG_PATH_SIZE]; /* of the object that has the field found */
     const char *kind;            /* the kind it belongs to, NULL outside choices */
     const struct field *found;
+    bool nameless; /* it belongs where the key stands, to a kind that is not named there */
 };
 
 static bool matches(const struct search *s, const struct field *f)
@@ -119,16 +120,20 @@ static bool matches(const struct search *s, const struct field *f)
 
 static void search_fields(struct search *s, const struct field *fields, const struct json_value *v);
 
+/* Of an object that names no kind, and has the key, any kind may be meant. */
 static void search_kinds(struct search *s, const struct field *f, const struct json_value *v)
 {
     const char *chosen = f->text;
+    bool open = s->match == MATCH_SAME && v && json_type(v) == JSON_OBJECT &&
+                !json_member(v, "name") && strcmp(s->path, s->here) == 0;
     if (v && json_type(v) == JSON_STRING)
         chosen = json_to_string(v);
     else if (v && json_member(v, "name"))
         chosen = json_to_string(json_member(v, "name"));
     for (int i = 0; !s->found && f->kinds(i); i++) {
         const struct kind *kind = f->kinds(i);
-        if (s->all_kinds ? kind->preset != NULL : !chosen || strcmp(kind->name, chosen) != 0)
+        if (s->all_kinds || open ? kind->preset != NULL
+                                 : !chosen || strcmp(kind->name, chosen) != 0)
             continue;
         kind = config_plain_kind(f->kinds, kind, NULL);
         if (!kind)
@@ -136,17 +141,21 @@ static void search_kinds(struct search *s, const struct field *f, const struct j
         search_fields(s, kind->fields, v);
         if (s->found && !s->kind) /* the innermost one */
             s->kind = kind->name;
+        s->nameless = s->nameless || (s->found && open && strcmp(s->path, s->here) == 0);
     }
 }
 
-/* Each choice of a list. */
+/* Each choice of a list, that in which the key stands before all others. */
 static void search_items(struct search *s, const struct field *f, const struct json_value *list)
 {
     size_t length = strlen(s->path);
-    int i = 0;
-    for (const struct json_value *v = json_first(list); v && !s->found; v = json_next(v), i++) {
-        snprintf(s->path + length, sizeof s->path - length, ".%d", i);
-        search_kinds(s, f, v);
+    for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+        int i = 0;
+        for (const struct json_value *v = json_first(list); v && !s->found; v = json_next(v)) {
+            snprintf(s->path + length, sizeof s->path - length, ".%d", i++);
+            if ((strcmp(s->path, s->here) != 0) == elsewhere)
+                search_kinds(s, f, v);
+        }
     }
 }
 
@@ -174,26 +183,28 @@ static void search_fields(struct search *s, const struct field *fields, const st
     s->level--;
 }
 
-static bool search(struct search *s, const char *key, enum match match, bool all_kinds,
-                   const struct field *root, const struct json_value *document)
+static bool search(struct search *s, const char *key, const char *here, enum match match,
+                   bool all_kinds, const struct field *root, const struct json_value *document)
 {
-    *s = (struct search){.key = key, .match = match, .all_kinds = all_kinds};
+    *s = (struct search){.key = key, .here = here, .match = match, .all_kinds = all_kinds};
     search_fields(s, root, document);
     return s->found != NULL;
 }
 
 /* " (HINT)" for a field found in another place than where the key stands. */
-static void append_place(struct error *err, const struct search *s, const char *json_path)
+static void append_place(struct error *err, const struct search *s)
 {
     const char *place = *s->path ? s->path : "the top level of the file";
     if (s->match != MATCH_SAME)
         error_append(err, " (did you mean \"%s\"", s->found->name);
     else
         error_append(err, " (it belongs");
-    if (strcmp(s->path, json_path) != 0)
+    if (strcmp(s->path, s->here) != 0)
         error_append(err, *s->path ? " in %s" : " at %s", place);
-    if (s->kind && s->all_kinds)
+    if (s->kind && (s->all_kinds || s->nameless))
         error_append(err, " to \"%s\"", s->kind);
+    if (s->nameless)
+        error_append(err, ", and no \"name\" is given");
     error_append(err, s->match != MATCH_SAME ? "?)" : ")");
 }
 
@@ -204,14 +215,14 @@ void config_hint_key(struct error *err, const char *key, const char *json_path,
     int distance;
     struct search s;
     const struct field *nearest = nearest_field(fields, key, &distance);
-    if (search(&s, key, MATCH_SAME, false, root, document) ||
-        search(&s, key, MATCH_SAME, true, root, document)) {
-        append_place(err, &s, json_path);
+    if (search(&s, key, json_path, MATCH_SAME, false, root, document) ||
+        search(&s, key, json_path, MATCH_SAME, true, root, document)) {
+        append_place(err, &s);
     } else if (nearest && is_slip(key, distance)) {
         error_append(err, " (did you mean \"%s\"?)", nearest->name);
-    } else if (search(&s, key, MATCH_SLIP, false, root, document) ||
-               search(&s, key, MATCH_HELP, false, root, document)) {
-        append_place(err, &s, json_path);
+    } else if (search(&s, key, json_path, MATCH_SLIP, false, root, document) ||
+               search(&s, key, json_path, MATCH_HELP, false, root, document)) {
+        append_place(err, &s);
     } else if (nearest) {
         error_append(err, " (nearest known key: \"%s\"; all:", nearest->name);
         for (const struct field *f = fields; f->type != FIELD_TYPE_END; f++)

@@ -233,6 +233,9 @@ TEST(config_read__hints_at_what_an_unknown_key_meant)
         {"{\"train\": {\"momentum\": 0.9}}",
          "a.json: train.momentum: unknown key (it belongs in train.optimizer to \"sgd\")"},
         {"{\"train\": {\"optimizer\": {\"momentum\": 0.9}}}",
+         "a.json: train.optimizer.momentum: unknown key (it belongs to \"sgd\", and no \"name\" is "
+         "given)"},
+        {"{\"train\": {\"optimizer\": {\"name\": \"adamw\", \"momentum\": 0.9}}}",
          "a.json: train.optimizer.momentum: unknown key (it belongs to \"sgd\")"},
         {"{\"depth\": 3}", "a.json: depth: unknown key (it belongs in model)"},
         {"{\"model\": \"vit_tiny\", \"wa_init\": 1}",
