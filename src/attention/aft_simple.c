@@ -21,6 +21,11 @@ static const struct field aft_simple_fields[] = {
     FIELD_END,
 };
 
+static const struct field_need aft_simple_needs[] = {
+    {"order", "form", 1u << FORM_MATRIX},
+    NEED_END,
+};
+
 static struct tensor *elementwise(struct graph *g, const struct attn_site *s, struct tensor *x)
 {
     struct tensor *y = nn_linear_bias(g, "qkv", x, 3 * s->D, s->qkv_bias), *t[3]; /* (B, N, D) each */
@@ -53,5 +58,5 @@ const struct attn_variant aft_simple_attn = {
     .name = "aft_simple", .summary = "attention-free: a gated mean of values over the tokens",
     .paper = "arXiv:2105.14103", .complexity = "O(N D)",
     .fields = aft_simple_fields, .options_size = sizeof(struct aft_simple),
-    .build = aft_simple_build, .macs = aft_simple_macs,
+    .needs = aft_simple_needs, .build = aft_simple_build, .macs = aft_simple_macs,
 };

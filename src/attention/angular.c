@@ -36,6 +36,15 @@ static const struct field angular_fields[] = {
     FIELD_END,
 };
 
+static const struct field_need angular_needs[] = {
+    {"aux", "form", 1u << FORM_CASTLING},
+    {"threshold", "form", 1u << FORM_CASTLING},
+    {"threshold", "aux", NEED_TRUE},
+    {"ramp", "form", 1u << FORM_CASTLING},
+    {"ramp", "aux", NEED_TRUE},
+    NEED_END,
+};
+
 static struct tensor *kernel_form(struct graph *g, const struct angular *o,
                                   const struct attn_site *s, struct tensor *a, struct tensor *f,
                                   struct tensor *v)
@@ -96,13 +105,14 @@ static void angular_adapt(const struct adapt *a, const void *options)
 static void angular_exact(void *options)
 {
     struct angular *o = options;
-    o->threshold = 0;
+    if (o->form == FORM_CASTLING && o->aux)
+        o->threshold = 0;
 }
 
 const struct attn_variant angular_attn = {
     .name = "angular", .summary = "linear part of the angle between query and key (Castling-ViT)",
     .paper = "arXiv:2211.10526", .complexity = "O(N D^2 / H)",
     .fields = angular_fields, .options_size = sizeof(struct angular),
-    .steps = true, .build = angular_build, .macs = angular_macs, .exact = angular_exact,
+    .needs = angular_needs, .steps = true, .build = angular_build, .macs = angular_macs, .exact = angular_exact,
     .adapt = angular_adapt,
 };

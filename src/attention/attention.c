@@ -6,6 +6,7 @@
 
 #include "attention/adapt.h"
 #include "attention/window.h"
+#include "config/config.h"
 #include "ops/ops.h"
 
 #define ATTENTION(name) extern const struct attn_variant name##_attn;
@@ -72,7 +73,10 @@ enum status attn_check(const struct choice *attention, const struct attn_site *s
 {
     const struct attn_variant *v = variant_of(attention);
     struct attn_site seen = attn_seen(attention, s);
-    return v->check ? v->check(attention->options, &seen, err) : OK;
+    enum status status = config_check_needs(v->fields, v->needs, attention->options, err);
+    if (!status && v->check)
+        status = v->check(attention->options, &seen, err);
+    return status;
 }
 
 double attn_macs(const struct choice *attention, const struct attn_site *s)

@@ -41,6 +41,8 @@ struct attn_variant {
     const char *complexity;     /* of time, in N tokens and width D: "O(N^2 D)" */
     const struct field *fields; /* of its options; NULL: none */
     size_t options_size;
+    const struct field_need *needs; /* options that are refused where others leave them without effect;
+                                       NULL: none */
     bool kinks; /* features like relu's, over whose kinks the steps of float jump: gradients are
                    compared with differences in double alone */
     bool steps; /* rounds numbers or compares them with thresholds, where those of bf16 may come out

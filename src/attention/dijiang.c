@@ -45,6 +45,11 @@ static const struct field dijiang_fields[] = {
     FIELD_END,
 };
 
+static const struct field_need dijiang_needs[] = {
+    {"group_eps", "norm", 1u << NORM_GROUPS},
+    NEED_END,
+};
+
 static enum status dijiang_check(const void *options, const struct attn_site *s,
                                  struct error *err)
 {
@@ -178,13 +183,15 @@ static double dijiang_macs(const void *options, const struct attn_site *s)
 /* Groups of two channels are normalised to almost their sign, of which differences say little. */
 static void dijiang_exact(void *options)
 {
-    ((struct dijiang *)options)->group_eps = 0.1;
+    struct dijiang *o = options;
+    if (o->norm == NORM_GROUPS)
+        o->group_eps = 0.1;
 }
 
 const struct attn_variant dijiang_attn = {
     .name = "dijiang", .summary = "linear attention, features of a cosine transform (DiJiang)",
     .paper = "arXiv:2403.19928", .complexity = "O(N D^2 / H)",
     .fields = dijiang_fields, .options_size = sizeof(struct dijiang),
-    .check = dijiang_check, .build = dijiang_build, .macs = dijiang_macs,
+    .needs = dijiang_needs, .check = dijiang_check, .build = dijiang_build, .macs = dijiang_macs,
     .exact = dijiang_exact,
 };

@@ -10,6 +10,7 @@ const struct attn_variant eva_attn = {
     .complexity = "O(N (w^2 + C) D)",
     .fields = eva_fields,
     .options_size = sizeof(struct eva),
+    .needs = eva_needs,
     .placement = eva_placement,
     .check = eva_check,
     .build = eva_build,

@@ -57,6 +57,14 @@ const struct field eva_fields[] = {
     FIELD_END,
 };
 
+const struct field_need eva_needs[] = {
+    {"group_mean", "overlap", NEED_TRUE},
+    {"group_mean", "param", ~(1u << PARAM_EVABYTE)},
+    {"allow_gaps", "visibility", 1u << EVA_DISJOINT},
+    {"noise", "param", ~(1u << PARAM_EVABYTE)},
+    NEED_END,
+};
+
 /* --- geometry --------------------------------------------------------------------------------- */
 
 enum attn_placement eva_placement(const void *options, const struct attn_site *s)
@@ -91,6 +99,14 @@ enum status eva_check(const void *options, const struct attn_site *s, struct err
 {
     const struct eva *o = options;
     enum status status = OK;
+    if (o->scale == SCALE_PRF && o->param == PARAM_SUM)
+        return error_set(err, ERR_INPUT,
+                         "param: \"sum\" is \"default\" with scale \"prf\", which has its own factor of the "
+                         "sum (leave it out, or set scale to \"code\")");
+    if (o->scale == SCALE_PRF && o->param == PARAM_NONE && !o->noise)
+        return error_set(err, ERR_INPUT,
+                         "scale: \"prf\" has no effect with an omega of 0 (leave it out, or set noise to "
+                         "true)");
     if (s->window[0] && o->window)
         return error_set(err, ERR_INPUT,
                          "window: %d, but the windows are the model's here, %d x %d "

@@ -25,6 +25,7 @@ struct eva {
 };
 
 extern const struct field eva_fields[];
+extern const struct field_need eva_needs[];
 
 /* The functions of struct attn_variant. */
 enum attn_placement eva_placement(const void *options, const struct attn_site *s);

@@ -41,6 +41,12 @@ static const struct field lara_fields[] = {
     FIELD_END,
 };
 
+static const struct field_need lara_needs[] = {
+    {"alpha", "mis", 1u << LARA_OPT},
+    {"pool_module", "proposal", 1u << PROPOSAL_POOL | 1u << PROPOSAL_POOL_MIXED},
+    NEED_END,
+};
+
 /* --- geometry --------------------------------------------------------------------------------- */
 
 static enum attn_placement lara_placement(const void *options, const struct attn_site *s)
@@ -256,13 +262,16 @@ static double lara_macs(const void *options, const struct attn_site *s)
 /* Weights of the tokens' own that are small keep alpha off its floor, near which it is steep. */
 static void lara_exact(void *options)
 {
-    ((struct lara *)options)->alpha = 0.01;
+    struct lara *o = options;
+    if (o->mis == LARA_OPT)
+        o->alpha = 0.01;
 }
 
 const struct attn_variant lara_attn = {
     .name = "lara", .summary = "importance sampling from landmarks of the map",
     .paper = "arXiv:2204.04667", .complexity = "O(N C D)",
-    .fields = lara_fields, .options_size = sizeof(struct lara), .placement = lara_placement,
+    .fields = lara_fields, .options_size = sizeof(struct lara), .needs = lara_needs,
+    .placement = lara_placement,
     .kinks = true, /* where alpha meets its floor */
     .check = lara_check, .build = lara_build, .macs = lara_macs, .exact = lara_exact,
 };

@@ -34,6 +34,12 @@ static const struct field linformer_fields[] = {
     FIELD_END,
 };
 
+static const struct field_need linformer_needs[] = {
+    {"k", "pool", NEED_ZERO},
+    {"sharing", "pool", NEED_ZERO},
+    NEED_END,
+};
+
 /* Rows that the tokens of one region are projected to. */
 static int linformer_rows(const struct linformer *o, const struct attn_site *s)
 {
@@ -50,10 +56,6 @@ static enum status linformer_check(const void *options, const struct attn_site *
                                    struct error *err)
 {
     const struct linformer *o = options;
-    if (o->pool && o->k)
-        return error_set(err, ERR_INPUT,
-                         "k: %d rows, where means over blocks have as many as there are blocks (leave k "
-                         "or pool out)", o->k);
     enum status status = o->pool ? windows_check_side("pool", o->pool, s->grid, err) : OK;
     if (status)
         return status;
@@ -277,6 +279,7 @@ const struct attn_variant linformer_attn = {
     .complexity = "O(N k D)",
     .fields = linformer_fields,
     .options_size = sizeof(struct linformer),
+    .needs = linformer_needs,
     .check = linformer_check,
     .build = linformer_build,
     .macs = linformer_macs,

@@ -34,6 +34,11 @@ static const struct field longformer_fields[] = {
     FIELD_END,
 };
 
+static const struct field_need longformer_needs[] = {
+    {"dilation", "form", 1u << RASTER},
+    NEED_END,
+};
+
 static int longformer_window(const struct longformer *o)
 {
     return o->window ? o->window : o->form == RASTER ? RASTER_WINDOW : MAP_WINDOW;
@@ -53,9 +58,10 @@ static enum status longformer_check(const void *options, const struct attn_site 
                                     struct error *err)
 {
     const struct longformer *o = options;
-    if (o->form != RASTER && o->dilation != 1)
-        return error_set(err, ERR_INPUT, "dilation: %d is for the form \"raster\" (1 would do)",
-                         o->dilation);
+    if (!o->shared && !s->prefix)
+        return error_set(err, ERR_INPUT,
+                         "shared: false is for what global tokens see, and there are none here (leave it "
+                         "out; a class token would be one)");
     if (o->form != RASTER) {
         const struct neighbourhood n = longformer_map(o, s);
         return neighbourhood_check("window", &n, s, err);
@@ -205,6 +211,7 @@ const struct attn_variant longformer_attn = {
     .complexity = "O(N a D)",
     .fields = longformer_fields,
     .options_size = sizeof(struct longformer),
+    .needs = longformer_needs,
     .check = longformer_check,
     .build = longformer_build,
     .macs = longformer_macs,

@@ -39,6 +39,13 @@ static const struct field performer_fields[] = {
     FIELD_END,
 };
 
+static const struct field_need performer_needs[] = {
+    {"eps", "map", 1u << PERFORMER_POSITIVE | 1u << PERFORMER_HYP},
+    {"eps_inside", "map", 1u << PERFORMER_POSITIVE | 1u << PERFORMER_HYP},
+    {"eps_inside", "eps", NEED_OTHER},
+    NEED_END,
+};
+
 /* max(w x^, 0) / sqrt m + 0.001 */
 static struct tensor *positive_parts(struct graph *g, const struct attn_site *s, struct tensor *z)
 {
@@ -95,7 +102,10 @@ static double performer_macs(const void *options, const struct attn_site *s)
 static void performer_exact(void *options)
 {
     struct performer *o = options;
-    o->eps = 0;
+    if (o->map != PERFORMER_RELU) {
+        o->eps = 0;
+        o->eps_inside = true;
+    }
     o->m = 6;
 }
 
@@ -103,6 +113,6 @@ const struct attn_variant performer_attn = {
     .name = "performer", .summary = "linear attention, positive random features (FAVOR+)",
     .paper = "arXiv:2009.14794", .complexity = "O(N m D)",
     .fields = performer_fields, .options_size = sizeof(struct performer),
-    .kinks = true, .build = performer_build, .macs = performer_macs,
+    .needs = performer_needs, .kinks = true, .build = performer_build, .macs = performer_macs,
     .exact = performer_exact,
 };

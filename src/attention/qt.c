@@ -44,6 +44,15 @@ static const struct field qt_fields[] = {
     FIELD_END,
 };
 
+static const struct field_need qt_needs[] = {
+    {"alpha0", "zero", ~(1u << ZERO_ALPHA)},
+    {"beta0", "zero", ~(1u << ZERO_BETA)},
+    {"gamma0", "zero", ~(1u << ZERO_GAMMA)},
+    {"pool", "reduce", 1u << REDUCE_POOL},
+    {"chunk", "reduce", 1u << REDUCE_CHUNK},
+    NEED_END,
+};
+
 static enum status qt_check(const void *options, const struct attn_site *s, struct error *err)
 {
     const struct qt *o = options;
@@ -181,7 +190,7 @@ static void qt_adapt(const struct adapt *a, const void *options)
 static void qt_positive(void *options)
 {
     struct qt *o = options;
-    if (o->reduce == REDUCE_RANDOM)
+    if (o->reduce == REDUCE_RANDOM && o->zero != ZERO_GAMMA)
         o->gamma0 = 2;
 }
 
@@ -189,6 +198,6 @@ const struct attn_variant qt_attn = {
     .name = "qt", .summary = "compact second-order Taylor features (QT-ViT, eq. 11)",
     .paper = "NeurIPS 2024, OpenReview V2e0A2XIPF", .complexity = "O(N D^2 / H)",
     .fields = qt_fields, .options_size = sizeof(struct qt),
-    .check = qt_check, .build = qt_build, .macs = qt_macs, .exact = qt_positive,
+    .needs = qt_needs, .check = qt_check, .build = qt_build, .macs = qt_macs, .exact = qt_positive,
     .adapt = qt_adapt,
 };

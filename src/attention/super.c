@@ -31,6 +31,15 @@ static const struct field super_fields[] = {
     FIELD_END,
 };
 
+static enum status super_check(const void *options, const struct attn_site *s, struct error *err)
+{
+    const struct super *o = options;
+    if (!o->wa_mask || s->window[0])
+        return OK;
+    return error_set(err, ERR_INPUT,
+                     "wa_mask: true is for shifted windows, and there are none here (leave it out)");
+}
+
 static struct tensor *super_build(struct graph *g, const void *options, const struct attn_site *s,
                                   struct tensor *x)
 {
@@ -78,5 +87,5 @@ const struct attn_variant super_attn = {
     .name = "super", .summary = "efficient attention with a learned mixture of value tokens",
     .paper = "arXiv:2403.01643", .complexity = "O(N^2 D)",
     .fields = super_fields, .options_size = sizeof(struct super),
-    .build = super_build, .macs = super_macs, .adapt = super_adapt,
+    .check = super_check, .build = super_build, .macs = super_macs, .adapt = super_adapt,
 };

@@ -35,6 +35,12 @@ static const struct field taylor1_fields[] = {
     FIELD_END,
 };
 
+static const struct field_need taylor1_needs[] = {
+    {"threshold", "residual", NEED_TRUE},
+    {"bits", "residual", NEED_TRUE},
+    NEED_END,
+};
+
 /* Running least number and range of queries and of keys: which of the four. */
 static struct tensor *running(struct graph *g, const char *which)
 {
@@ -122,6 +128,8 @@ static double taylor1_macs(const void *options, const struct attn_site *s)
 static void taylor1_exact(void *options)
 {
     struct taylor1 *o = options;
+    if (!o->residual)
+        return;
     o->bits = 0;
     o->threshold = 0;
 }
@@ -130,5 +138,5 @@ const struct attn_variant taylor1_attn = {
     .name = "taylor1", .summary = "first-order Taylor weights, keys centred (ViTALiTy)",
     .paper = "arXiv:2211.05109", .complexity = "O(N D^2 / H)",
     .fields = taylor1_fields, .options_size = sizeof(struct taylor1),
-    .steps = true, .build = taylor1_build, .macs = taylor1_macs, .exact = taylor1_exact,
+    .needs = taylor1_needs, .steps = true, .build = taylor1_build, .macs = taylor1_macs, .exact = taylor1_exact,
 };

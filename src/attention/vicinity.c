@@ -22,9 +22,14 @@ static const struct field vicinity_fields[] = {
                "weights fall with the product of two cosines of distance, not with their sum"),
     FIELD_BOOL(struct vicinity, clamp, false,
                "keeps sums, their quotients and outputs to sizes of 1e-4 to 1e4; sums over the keys "
-               "come first then, whatever the order"),
+               "come first then"),
     FIELD_ORDER(struct vicinity),
     FIELD_END,
+};
+
+static const struct field_need vicinity_needs[] = {
+    {"order", "clamp", NEED_FALSE},
+    NEED_END,
 };
 
 static enum status vicinity_check(const void *options, const struct attn_site *s, struct error *err)
@@ -136,6 +141,7 @@ static double vicinity_macs(const void *options, const struct attn_site *s)
 const struct attn_variant vicinity_attn = {
     .name = "vicinity", .summary = "linear attention, ReLU features, weights fall with distance on the map",
     .paper = "arXiv:2206.10552", .complexity = "O(N D^2 / H)",
-    .fields = vicinity_fields, .options_size = sizeof(struct vicinity), .kinks = true,
+    .fields = vicinity_fields, .options_size = sizeof(struct vicinity),
+    .needs = vicinity_needs, .kinks = true,
     .check = vicinity_check, .build = vicinity_build, .macs = vicinity_macs,
 };

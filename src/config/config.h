@@ -61,6 +61,16 @@ char *config_difference(const struct config *a, const struct config *b, const ch
 MUST_USE enum status config_defaults(const struct field *fields, void *out, struct arena *memory,
                                      struct error *err);
 
+/* Whether each option that has another value than its default has what it needs for an effect:
+ * ERR_INPUT "NAME: 3 has no effect with OTHER "x" (HINT)" if not. `options` is a struct that `fields`
+ * describe, `needs` a list up to NEED_END, or NULL. Options there are numbers, booleans and enums. */
+MUST_USE enum status config_check_needs(const struct field *fields, const struct field_need *needs,
+                                        const void *options, struct error *err);
+
+/* Gives what the option `name` needs for an effect, where it lacks that, the first value that will do. */
+void config_meet_needs(const struct field *fields, const struct field_need *needs, const char *name,
+                       void *options);
+
 /* Chooses `kind`, a plain one, with its defaults wherever the struct `options` has a choice among
  * `kinds`, or a list of them; objects inside it are searched too. Adds the number of these fields to
  * *count. */

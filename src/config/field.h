@@ -95,6 +95,15 @@ struct field {
     const char *help;
 };
 
+/* An option with an effect beside some values of another alone: beside those of an enum whose bits
+ * (1u << VALUE) are set in `values`; of a boolean or a number beside what the names below say. */
+enum { NEED_FALSE = 1, NEED_TRUE = 2, NEED_ZERO = 1, NEED_OTHER = 2 /* any number but 0 */ };
+struct field_need {
+    const char *name, *other;
+    unsigned values;
+};
+#define NEED_END { .name = NULL }
+
 /* clang-format off */
 #define FIELD_INT(T, member, standard, low, high, about) \
     { .type = FIELD_TYPE_INT, .name = #member, .offset = offsetof(T, member), .number = (standard), .min = (low), .max = (high), .help = (about) }

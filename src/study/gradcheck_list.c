@@ -120,10 +120,12 @@ static void check_options(struct gradcheck *result, const struct choice *attenti
     }
 }
 
-/* Sets a field to its n-th value other than the default; false past the last one, and where the
- * field has no list of values. */
-static bool vary(void *options, const struct field *f, int n, char text[64])
+/* Sets a field to its n-th value other than the default, and others as it needs them; false past the
+ * last one, and where the field has no list of values. */
+static bool vary(const struct attn_variant *v, void *options, const struct field *f, int n,
+                 char text[64])
 {
+    config_meet_needs(v->fields, v->needs, f->name, options);
     unsigned char *at = (unsigned char *)options + f->offset;
     int normal = (int)f->number, value = n >= normal ? n + 1 : n;
     if (f->type == FIELD_TYPE_BOOL && n == 0) {
@@ -170,7 +172,7 @@ static void check_variant(struct gradcheck *result, const struct kind *kind)
     for (const struct field *f = kind->fields; f && f->type != FIELD_TYPE_END; f++) {
         for (int n = 0; !status; n++) {
             status = defaults(&attention, kind, &memory, &err);
-            if (status || !vary(attention.options, f, n, text))
+            if (status || !vary(variant, attention.options, f, n, text))
                 break;
             check_options(result, &attention, text);
         }

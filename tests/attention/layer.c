@@ -68,6 +68,29 @@ static void begin(struct layer *l, const char *json, struct attn_site site, bool
     rig_randomize(r, 1);
 }
 
+bool layer_takes_order(const char *json)
+{
+    struct layer l;
+    struct error err = {0};
+    rig_begin(&l.rig, 1, false);
+    layer_choose(&l, json);
+    const struct attn_variant *v = l.attention.kind->impl;
+    bool takes = layer_has_option(l.attention.kind, "order");
+    if (takes) {
+        layer_end(&l);
+        rig_begin(&l.rig, 1, false);
+        layer_choose(&l, layer_in_order(json, "linear"));
+        takes = config_check_needs(v->fields, v->needs, l.attention.options, &err) == OK;
+    }
+    layer_end(&l);
+    return takes;
+}
+
+const char *layer_in_order(const char *json, const char *order)
+{
+    return test_text("%.*s, \"order\": \"%s\"}", (int)strlen(json) - 1, json, order);
+}
+
 void layer_begin(struct layer *l, const char *json, struct attn_site site)
 {
     begin(l, json, site, false);

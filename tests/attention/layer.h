@@ -18,6 +18,10 @@ struct layer {
 const struct kind *layer_kind(const char *name);
 bool layer_has_option(const struct kind *kind, const char *option);
 
+/* Whether these options (an object) leave `order` an effect; the object with that order. */
+bool layer_takes_order(const char *json);
+const char *layer_in_order(const char *json, const char *order);
+
 /* Reads the attention alone. */
 void layer_choose(struct layer *l, const char *json);
 

@@ -196,7 +196,7 @@ static void check_vector(const struct vector *v, const char *order)
 static void check_orders(const struct vector *v)
 {
     check_vector(v, "");
-    if (!layer_has_option(layer_kind(v->name), "order"))
+    if (!layer_takes_order(test_text("{\"name\": \"%s\"%s}", v->name, v->options)))
         return;
     check_vector(v, ", \"order\": \"linear\"");
     check_vector(v, ", \"order\": \"quadratic\"");

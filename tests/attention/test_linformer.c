@@ -168,7 +168,7 @@ TEST(options__that_do_not_fit_are_named_with_what_would)
     } wrong[] = {
         {"\"k\": 18", "k: 18 rows are more than the tokens (17 at most)"},
         {"\"k\": 1", "k: one row for 17 tokens"},
-        {"\"k\": 4, \"pool\": 2", "k: 4 rows, where means"},
+        {"\"k\": 4, \"pool\": 2", "k: 4 has no effect with pool 2 (leave it out, or set pool to 0)"},
         {"\"pool\": 3", "pool: 3 does not divide a map of 4 x 4"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

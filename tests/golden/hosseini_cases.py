@@ -79,6 +79,6 @@ def cases():
             ("standard_cls", {"name": "standard"}, {"prefix": 1}),
             ("standard_window", {"name": "standard"}, MAP),
             ("efficient_mean", {"name": "efficient"}, {"D": 12, "qkv_bias": False}),
-            ("super_cls", masked, {"prefix": 1, "proj_bias": False}),
+            ("super_cls", {"name": "super"}, {"prefix": 1, "proj_bias": False}),
             ("super_window", masked, MAP)):
         yield attn_layer.case(family, "attn_" + name, Site(chosen, **changes))
