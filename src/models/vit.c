@@ -60,10 +60,14 @@ static int vit_prefix(const struct vit *m)
     return m->pool == VIT_POOL_MEAN ? 0 : m->distilled ? 2 : 1;
 }
 
+static int vit_patches(const struct vit *m)
+{
+    return m->image_size[0] / m->patch_size[0] * (m->image_size[1] / m->patch_size[1]);
+}
+
 static int vit_tokens(const struct vit *m)
 {
-    return vit_prefix(m) +
-           m->image_size[0] / m->patch_size[0] * (m->image_size[1] / m->patch_size[1]);
+    return vit_prefix(m) + vit_patches(m);
 }
 
 static struct attn_site vit_site(const struct vit *m, int B, int block)
@@ -197,6 +201,16 @@ static bool vit_misfit(const void *options, const char *name, const struct shape
         return true;
     if (strcmp(name, "pos_embed") != 0 || theirs->rank != 3 || theirs->dim[1] == vit_tokens(m))
         return false;
+    static const char *const made[] = {"model.pool \"mean\"", "model.pool \"cls\"",
+                                       "model.pool \"cls\" and model.distilled true"};
+    int prefix = theirs->dim[1] - vit_patches(m);
+    if (prefix >= 0 && prefix <= 2) {
+        snprintf(hint, MODEL_HINT_SIZE,
+                 "the checkpoint has %d tokens for the same %d patches, the model %d: it was made with %s, "
+                 "which would do here too",
+                 theirs->dim[1], vit_patches(m), vit_tokens(m), made[prefix]);
+        return true;
+    }
     snprintf(hint, MODEL_HINT_SIZE,
              "position embeddings are not resampled: the checkpoint has %d tokens, the model %d; "
              "image_size and patch_size must be the checkpoint's",

@@ -269,6 +269,10 @@ TEST(another_backbone__is_refused_with_the_path_and_the_value)
         {"model.mlp_ratio=4", "model.mlp_ratio is 4, the checkpoint's 2",
          "mlp.fc1.weight (48, 24) instead of (96, 24)"},
         {"model.pool=mean", "unexpected: cls_token", "unexpected: cls_token"},
+        {"model.pool=mean",
+         "17 tokens for the same 16 patches, the model 16: it was made with model.pool \"cls\", which",
+         "17 tokens for the same 16 patches, the model 16: it was made with model.pool \"cls\", which"},
+        {"model.distilled=true", "the model 18: it was made with model.pool \"cls\", which", NULL},
         {"model.image_size=8", "the checkpoint has 17 tokens, the model 5",
          "image_size and patch_size must be the checkpoint's"},
         {"model.heads=4", "model.heads is 4, the checkpoint's 3", NULL},
@@ -289,6 +293,18 @@ TEST(another_backbone__is_refused_with_the_path_and_the_value)
             CHECK_CONTAINS(err.text, foreign ? rows[i].foreign : rows[i].text);
             experiment_free(&x);
         }
+}
+
+TEST(another_backbone__without_class_token_is_told_from_another_map)
+{
+    struct fixture g;
+    struct error err;
+    const char *path = checkpoint_of("standard", SETTINGS("model.pool=mean"));
+    make(&g, "hedgehog", SETTINGS("model.pool=cls"));
+    CHECK_INT(rig_init(&g.n->params, &g.x.model, path, NULL, &err), ERR_INPUT);
+    CHECK_CONTAINS(err.text, "16 tokens for the same 16 patches, the model 17: it was made with "
+                             "model.pool \"mean\", which would do here too");
+    drop(&g);
 }
 
 /* A layer that is bound to a token count starts anew only from another attention. */
