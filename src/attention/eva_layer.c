@@ -36,7 +36,8 @@ const struct field eva_fields[] = {
                "keys and groups reach half a window over their borders, as far as the map goes"),
     FIELD_BOOL(struct eva, rpe, true, "relative position bias inside windows"),
     FIELD_INT(struct eva, group, 0, 0, 64,
-              "patches along a group, which divide the map; 0: rows of the map / automatic window"),
+              "patches along a group, which divide the map; 0: rows of the map / automatic window, or less "
+              "where that does not divide it"),
     FIELD_ENUM(
         struct eva, param, PARAM_DEFAULT, param_names,
         "how keys and queries are pooled: linear map and norm of their means; sum: omega is the "
@@ -74,9 +75,14 @@ enum attn_placement eva_placement(const void *options, const struct attn_site *s
     return ATTN_GLOBAL;
 }
 
+/* As in the authors' code rows of the map / automatic window, where that divides both sides; else the
+ * largest side below it that does. */
 static int eva_group(const struct eva *o, const struct attn_site *s)
 {
-    return o->group ? o->group : s->grid[0] / windows_auto(s->grid);
+    int group = o->group ? o->group : s->grid[0] / windows_auto(s->grid);
+    while (!o->group && (s->grid[0] % group || s->grid[1] % group))
+        group--;
+    return group;
 }
 
 static struct eva_geometry geometry_of(const struct eva *o, const struct attn_site *s)

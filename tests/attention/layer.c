@@ -49,6 +49,31 @@ struct attn_site layer_site(int B, int N, int D, int H)
                               .proj_bias = true};
 }
 
+struct attn_site layer_map(int rows, int columns, int prefix)
+{
+    return (struct attn_site){.B = 2,
+                              .N = prefix + rows * columns,
+                              .D = 12,
+                              .H = 2,
+                              .grid = {rows, columns},
+                              .prefix = prefix,
+                              .blocks = 1,
+                              .qkv_bias = true,
+                              .proj_bias = true};
+}
+
+void layer_check_refused(const char *json, struct attn_site site, const char *text)
+{
+    struct layer l;
+    struct error err = {.status = OK};
+    test_about("%s", json);
+    rig_begin(&l.rig, 1, false);
+    layer_choose(&l, json);
+    CHECK_INT(attn_check(&l.attention, &site, &err), text ? ERR_INPUT : OK);
+    CHECK_CONTAINS(err.text, text ? text : "");
+    layer_end(&l);
+}
+
 static void begin(struct layer *l, const char *json, struct attn_site site, bool exact)
 {
     struct rig *r = &l->rig;

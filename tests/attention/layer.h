@@ -28,6 +28,12 @@ void layer_choose(struct layer *l, const char *json);
 /* B images of N tokens, of which the last ones are patches in one row; biases on. */
 struct attn_site layer_site(int B, int N, int D, int H);
 
+/* Two images of rows x columns patches behind `prefix` tokens, D = 12, two heads, biases on. */
+struct attn_site layer_map(int rows, int columns, int prefix);
+
+/* The attention is refused at this site, with `text` in the message; NULL: it is taken. */
+void layer_check_refused(const char *json, struct attn_site site, const char *text);
+
 /* The layer ready to run on site.B images, with random parameters and the input x (B, N, D). */
 void layer_begin(struct layer *l, const char *json, struct attn_site site);
 

@@ -6,19 +6,6 @@
 #include "layer.h"
 #include "ops/ops.h"
 
-static struct attn_site map_site(int rows, int columns, int prefix)
-{
-    return (struct attn_site){.B = 2,
-                              .N = prefix + rows * columns,
-                              .D = 12,
-                              .H = 2,
-                              .grid = {rows, columns},
-                              .prefix = prefix,
-                              .blocks = 1,
-                              .qkv_bias = true,
-                              .proj_bias = true};
-}
-
 /* Layers with noise, as in training. */
 static void begin_noisy(struct layer *l, const char *json, struct attn_site site)
 {
@@ -63,6 +50,23 @@ static void end_both(struct layer *a, struct layer *b)
     layer_end(b);
 }
 
+/* Rows / window where that divides the map (14 / 7, 8 / 4), else the next side below it that does. */
+TEST(groups__are_of_a_side_that_divides_the_map)
+{
+    static const struct {
+        int rows, columns, group;
+    } maps[] = {{14, 14, 2}, {8, 8, 2}, {3, 7, 1}, {6, 9, 1}, {12, 9, 3}, {4, 1, 1}, {40, 24, 4}};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+        const struct attn_site site = layer_map(maps[i].rows, maps[i].columns, 1);
+        struct layer a, b;
+        layer_begin(&a, "\"eva\"", site);
+        layer_begin(&b, test_text("{\"name\": \"eva\", \"group\": %d}", maps[i].group), site);
+        run_both(&a, &b);
+        CHECK(memcmp(a.rig.y, b.rig.y, a.rig.y_count * sizeof(real)) == 0);
+        end_both(&a, &b);
+    }
+}
+
 TEST(a_window_as_large_as_the_map__is_standard_attention_where_nothing_is_seen_twice) /* T-EVA-1 */
 {
     static const struct {
@@ -77,8 +81,8 @@ TEST(a_window_as_large_as_the_map__is_standard_attention_where_nothing_is_seen_t
                         test_text("{\"name\": \"eva\", \"window\": 4, \"group\": 2, \"rpe\": "
                                   "false, \"visibility\": \"%s\"}",
                                   cases[i].visibility),
-                        map_site(4, 4, prefix));
-            layer_begin(&b, "\"standard\"", map_site(4, 4, prefix));
+                        layer_map(4, 4, prefix));
+            layer_begin(&b, "\"standard\"", layer_map(4, 4, prefix));
             run_both(&a, &b);
             if (cases[i].same)
                 check_equal(&a, &b);
@@ -121,7 +125,7 @@ TEST(groups_of_equal_tokens__are_worth_their_tokens) /* T-EVA-5 */
         for (int prefix = 0; prefix < 2; prefix++) {
             struct layer a, b;
             test_about("%s, prefix %d", cases[i].json, prefix);
-            const struct attn_site site = map_site(cases[i].rows, cases[i].columns, prefix);
+            const struct attn_site site = layer_map(cases[i].rows, cases[i].columns, prefix);
             begin_noisy(&a,
                         test_text("{\"name\": \"eva\", \"param\": \"mean\", \"mass_bias\": "
                                   "true, \"rpe\": false, %s}",
@@ -142,7 +146,7 @@ TEST(groups_of_equal_tokens__are_worth_their_tokens) /* T-EVA-5 */
 TEST(noise__is_in_training_alone_and_an_option) /* T-EVA-6 */
 {
     struct layer still, noisy, off;
-    const struct attn_site site = map_site(8, 8, 0);
+    const struct attn_site site = layer_map(8, 8, 0);
     layer_begin(&still, "\"eva\"", site);
     begin_noisy(&noisy, "\"eva\"", site);
     begin_noisy(&off, "{\"name\": \"eva\", \"noise\": false}", site);
@@ -169,8 +173,8 @@ TEST(flasheva__is_eva) /* T-FL-1 */
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         struct layer a, b;
         test_about("%s", options[i]);
-        begin_noisy(&a, test_text("{\"name\": \"flasheva\", %s}", options[i]), map_site(8, 8, 1));
-        begin_noisy(&b, test_text("{\"name\": \"eva\", %s}", options[i]), map_site(8, 8, 1));
+        begin_noisy(&a, test_text("{\"name\": \"flasheva\", %s}", options[i]), layer_map(8, 8, 1));
+        begin_noisy(&b, test_text("{\"name\": \"eva\", %s}", options[i]), layer_map(8, 8, 1));
         run_both(&a, &b);
         check_equal(&a, &b);
         end_both(&a, &b);
@@ -185,7 +189,7 @@ TEST(constant_values__stay_what_they_are)
         struct layer l;
         test_about("%s", params[i]);
         begin_noisy(&l, test_text("{\"name\": \"eva\", \"param\": \"%s\"}", params[i]),
-                    map_site(8, 8, 1));
+                    layer_map(8, 8, 1));
         const size_t D = 12;
         memset(layer_value(&l, "qkv.weight") + 2 * D * D, 0, D * D * sizeof(real));
         layer_identity(layer_value(&l, "proj.weight"), (int)D);
@@ -369,14 +373,9 @@ TEST(options__that_do_not_fit_are_named_with_what_would)
         {"\"overlap\": true", "overlap: ", 14, 7},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct layer l;
-        struct attn_site s = map_site(wrong[i].side, wrong[i].side, 0);
+        struct attn_site s = layer_map(wrong[i].side, wrong[i].side, 0);
         s.window[0] = s.window[1] = wrong[i].window;
-        test_about("%s", wrong[i].options);
-        rig_begin(&l.rig, 1, false);
-        layer_choose(&l, test_text("{\"name\": \"eva\", %s}", wrong[i].options));
-        CHECK_INT(attn_check(&l.attention, &s, &l.rig.error), ERR_INPUT);
-        CHECK_CONTAINS(l.rig.error.text, wrong[i].text);
-        layer_end(&l);
+        layer_check_refused(test_text("{\"name\": \"eva\", %s}", wrong[i].options), s,
+                            wrong[i].text);
     }
 }
