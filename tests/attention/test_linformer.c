@@ -5,19 +5,6 @@
 #include "nn/nn.h"
 #include "ops/ops.h"
 
-static struct attn_site map_site(int rows, int columns, int prefix)
-{
-    return (struct attn_site){.B = 2,
-                              .N = prefix + rows * columns,
-                              .D = 12,
-                              .H = 2,
-                              .grid = {rows, columns},
-                              .prefix = prefix,
-                              .blocks = 1,
-                              .qkv_bias = true,
-                              .proj_bias = true};
-}
-
 static void check_equal(struct layer *a, struct layer *b)
 {
     rig_run(&a->rig);
@@ -37,8 +24,8 @@ TEST(one_row_for_each_token__is_standard_attention) /* T-LIN-1 */
             test_about("%s, permutation %d", sharing[i], moved);
             const char *json =
                 test_text("{\"name\": \"linformer\", \"k\": 9, \"sharing\": \"%s\"}", sharing[i]);
-            layer_begin(&a, json, map_site(2, 4, 1));
-            layer_begin(&b, "\"standard\"", map_site(2, 4, 1));
+            layer_begin(&a, json, layer_map(2, 4, 1));
+            layer_begin(&b, "\"standard\"", layer_map(2, 4, 1));
             for (int k = 0; k < (i < 2 ? 2 : 1); k++) {
                 real *W = layer_value(&a, k ? "proj_v" : "proj_k");
                 for (int t = 0; t < (i ? 1 : 2) * N * N; t++)
@@ -55,8 +42,8 @@ TEST(blocks_of_one_patch__are_standard_attention)
 {
     for (int prefix = 0; prefix < 3; prefix++) {
         struct layer a, b;
-        layer_begin(&a, "{\"name\": \"linformer\", \"pool\": 1}", map_site(2, 4, prefix));
-        layer_begin(&b, "\"standard\"", map_site(2, 4, prefix));
+        layer_begin(&a, "{\"name\": \"linformer\", \"pool\": 1}", layer_map(2, 4, prefix));
+        layer_begin(&b, "\"standard\"", layer_map(2, 4, prefix));
         check_equal(&a, &b);
         layer_end(&a);
         layer_end(&b);
@@ -67,7 +54,7 @@ TEST(a_projection_of_all_layers__has_the_name_of_the_first)
 {
     struct rig r;
     struct layer l;
-    const struct attn_site s = map_site(2, 4, 0);
+    const struct attn_site s = layer_map(2, 4, 0);
     rig_begin(&l.rig, 1, false);
     layer_choose(&l, "{\"name\": \"linformer\", \"sharing\": \"layer\"}");
     rig_begin(&r, s.B, false);
@@ -93,7 +80,7 @@ enum { REGIONS = 4, ROWS = 3 };
 /* Windows of 4 x 4, shifted along both axes. */
 static struct attn_site shifted_site(void)
 {
-    struct attn_site s = map_site(8, 8, 0);
+    struct attn_site s = layer_map(8, 8, 0);
     s.window[0] = s.window[1] = 4;
     s.shift[0] = s.shift[1] = 2;
     return s;
@@ -168,17 +155,11 @@ TEST(options__that_do_not_fit_are_named_with_what_would)
     } wrong[] = {
         {"\"k\": 18", "k: 18 rows are more than the tokens (17 at most)"},
         {"\"k\": 1", "k: one row for 17 tokens"},
-        {"\"k\": 4, \"pool\": 2", "k: 4 has no effect with pool 2 (leave it out, or set pool to 0)"},
+        {"\"k\": 4, \"pool\": 2",
+         "k: 4 has no effect with pool 2 (leave it out, or set pool to 0)"},
         {"\"pool\": 3", "pool: 3 does not divide a map of 4 x 4"},
     };
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct layer l;
-        const struct attn_site s = map_site(4, 4, 1);
-        test_about("%s", wrong[i].options);
-        rig_begin(&l.rig, 1, false);
-        layer_choose(&l, test_text("{\"name\": \"linformer\", %s}", wrong[i].options));
-        CHECK_INT(attn_check(&l.attention, &s, &l.rig.error), ERR_INPUT);
-        CHECK_CONTAINS(l.rig.error.text, wrong[i].text);
-        layer_end(&l);
-    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        layer_check_refused(test_text("{\"name\": \"linformer\", %s}", wrong[i].options),
+                            layer_map(4, 4, 1), wrong[i].text);
 }

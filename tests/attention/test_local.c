@@ -7,22 +7,9 @@
 #include "nn/nn.h"
 #include "ops/ops.h"
 
-static struct attn_site map_site(int rows, int columns, int prefix)
-{
-    return (struct attn_site){.B = 2,
-                              .N = prefix + rows * columns,
-                              .D = 12,
-                              .H = 2,
-                              .grid = {rows, columns},
-                              .prefix = prefix,
-                              .blocks = 1,
-                              .qkv_bias = true,
-                              .proj_bias = true};
-}
-
 static struct attn_site shifted_site(int rows, int columns, int window, int down, int right)
 {
-    struct attn_site s = map_site(rows, columns, 0);
+    struct attn_site s = layer_map(rows, columns, 0);
     s.window[0] = s.window[1] = window;
     s.shift[0] = down;
     s.shift[1] = right;
@@ -177,9 +164,9 @@ static bool takes(const char *json, const struct attn_site *s)
 TEST(patches__see_what_the_definition_says_and_prefix_tokens_see_all)
 {
     const struct attn_site sites[] = {
-        map_site(4, 4, 0),
-        map_site(6, 10, 1),
-        map_site(2, 6, 2),
+        layer_map(4, 4, 0),
+        layer_map(6, 10, 1),
+        layer_map(2, 6, 2),
         shifted_site(8, 12, 4, 0, 0),
         shifted_site(8, 8, 4, 2, 2),
         shifted_site(4, 12, 4, 0, 1),
@@ -216,8 +203,8 @@ TEST(a_window_as_large_as_the_map__is_standard_attention)
         for (int prefix = 0; prefix < 3; prefix++) {
             struct layer a, b;
             test_about("%s, prefix %d", json[i], prefix);
-            layer_begin(&a, json[i], map_site(4, 4, prefix));
-            layer_begin(&b, "\"standard\"", map_site(4, 4, prefix));
+            layer_begin(&a, json[i], layer_map(4, 4, prefix));
+            layer_begin(&b, "\"standard\"", layer_map(4, 4, prefix));
             check_equal(&a, &b);
         }
 }
@@ -226,7 +213,7 @@ TEST(a_window_as_large_as_the_map__is_standard_attention)
 TEST(local__is_standard_attention_in_windows_that_are_not_shifted)
 {
     struct layer a, b;
-    layer_begin(&a, "{\"name\": \"local\", \"window\": 4}", map_site(8, 12, 0));
+    layer_begin(&a, "{\"name\": \"local\", \"window\": 4}", layer_map(8, 12, 0));
     layer_begin(&b, "\"standard\"", shifted_site(8, 12, 4, 0, 0));
     check_equal(&a, &b);
 }
@@ -235,8 +222,8 @@ TEST(local__is_standard_attention_in_windows_that_are_not_shifted)
 TEST(na__has_its_biases_at_key_minus_query)
 {
     struct layer a, b;
-    layer_begin(&a, "{\"name\": \"na\", \"kernel\": 5}", map_site(4, 4, 0));
-    layer_begin(&b, "{\"name\": \"local\", \"window\": 4}", map_site(4, 4, 0));
+    layer_begin(&a, "{\"name\": \"na\", \"kernel\": 5}", layer_map(4, 4, 0));
+    layer_begin(&b, "{\"name\": \"local\", \"window\": 4}", layer_map(4, 4, 0));
     real *from = layer_value(&a, "relative_position_bias_table");
     real *to = layer_value(&b, "relative_position_bias_table");
     for (int i = 0; i < 49; i++)
@@ -260,8 +247,8 @@ TEST(longformer__projects_anew_for_prefix_tokens_alone)
     static const char shared[] = "{\"name\": \"longformer\", \"window\": 2}";
     static const char own[] = "{\"name\": \"longformer\", \"window\": 2, \"shared\": false}";
     struct layer a, b;
-    layer_begin(&a, shared, map_site(4, 4, 1));
-    layer_begin(&b, own, map_site(4, 4, 1));
+    layer_begin(&a, shared, layer_map(4, 4, 1));
+    layer_begin(&b, own, layer_map(4, 4, 1));
     rig_run(&a.rig);
     rig_run(&b.rig);
     const size_t N = 17, D = 12;
@@ -304,14 +291,8 @@ TEST(options__that_do_not_fit_are_named_with_what_would)
         {"{\"name\": \"qt\", \"alpha0\": 0, \"gamma0\": 0}", 4, 4, 0, "gamma0: "},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        struct layer l;
-        struct attn_site s = map_site(wrong[i].rows, wrong[i].columns, 0);
+        struct attn_site s = layer_map(wrong[i].rows, wrong[i].columns, 0);
         s.window[0] = s.window[1] = wrong[i].window;
-        test_about("%s", wrong[i].json);
-        rig_begin(&l.rig, 1, false);
-        layer_choose(&l, wrong[i].json);
-        CHECK_INT(attn_check(&l.attention, &s, &l.rig.error), ERR_INPUT);
-        CHECK_CONTAINS(l.rig.error.text, wrong[i].text);
-        layer_end(&l);
+        layer_check_refused(wrong[i].json, s, wrong[i].text);
     }
 }

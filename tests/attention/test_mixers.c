@@ -2,46 +2,31 @@
  * turned by half a turn. */
 #include "layer.h"
 
+/* In the middle of three blocks. */
 static struct attn_site map_site(int prefix)
 {
-    return (struct attn_site){.B = 2,
-                              .N = prefix + 24,
-                              .D = 12,
-                              .H = 2,
-                              .grid = {4, 6},
-                              .prefix = prefix,
-                              .block = 1,
-                              .blocks = 3,
-                              .qkv_bias = true,
-                              .proj_bias = true};
-}
-
-static void check_refused(const char *json, int prefix, const char *message)
-{
-    struct layer l;
-    struct error error = {.status = OK};
-    const struct attn_site site = map_site(prefix);
-    test_about("%s", json);
-    rig_begin(&l.rig, 1, false);
-    layer_choose(&l, json);
-    CHECK_INT(attn_check(&l.attention, &site, &error), ERR_INPUT);
-    CHECK_CONTAINS(error.text, message);
-    layer_end(&l);
+    struct attn_site s = layer_map(4, 6, prefix);
+    s.block = 1;
+    s.blocks = 3;
+    return s;
 }
 
 TEST(mixers__refuse_a_class_token_without_rule)
 {
-    check_refused("\"identity\"", 1, "name: identity has no rule for a class token");
-    check_refused("\"pool\"", 1, "name: pool has no rule for a class token");
-    check_refused("\"sepconv\"", 1, "\"pool\": \"mean\"");
+    layer_check_refused("\"identity\"", map_site(1),
+                        "name: identity has no rule for a class token");
+    layer_check_refused("\"pool\"", map_site(1), "name: pool has no rule for a class token");
+    layer_check_refused("\"sepconv\"", map_site(1), "\"pool\": \"mean\"");
 }
 
 TEST(mixers__refuse_squares_without_a_middle)
 {
-    check_refused("{\"name\": \"pool\", \"size\": 4}", 0,
-                  "size: 4 has no middle (3 and 5 have one)");
-    check_refused("{\"name\": \"sepconv\", \"kernel\": 2}", 0, "kernel: 2 has no middle");
-    check_refused("{\"name\": \"pool\", \"size\": 1}", 0, "size: 1 patch sees itself alone");
+    layer_check_refused("{\"name\": \"pool\", \"size\": 4}", map_site(0),
+                        "size: 4 has no middle (3 and 5 have one)");
+    layer_check_refused("{\"name\": \"sepconv\", \"kernel\": 2}", map_site(0),
+                        "kernel: 2 has no middle");
+    layer_check_refused("{\"name\": \"pool\", \"size\": 1}", map_site(0),
+                        "size: 1 patch sees itself alone");
 }
 
 TEST(identity__gives_its_input)

@@ -1,10 +1,5 @@
 /* test_options.c - options that have no effect, at all or at a place, are refused. */
-#include "attention/attention.h"
-
-#include <string.h>
-
 #include "layer.h"
-#include "test.h"
 
 enum { WHOLE, PREFIX, WINDOWS };
 
@@ -16,35 +11,46 @@ static const struct {
     {"\"lara\", \"mis\": \"bh\", \"alpha\": 3", WHOLE, "alpha: 3 has no effect with mis \"bh\""},
     {"\"lara\", \"proposal\": \"no_param_pool\", \"pool_module\": \"dense\"", WHOLE,
      "(leave it out, or set proposal to \"pool\" or \"pool_mixed\")"},
-    {"\"eva\", \"group_mean\": \"code\"", WHOLE, "group_mean: \"code\" has no effect with overlap false"},
+    {"\"eva\", \"group_mean\": \"code\"", WHOLE,
+     "group_mean: \"code\" has no effect with overlap false"},
     {"\"eva\", \"group_mean\": \"code\", \"overlap\": true, \"param\": \"evabyte\"", WHOLE,
      "group_mean: \"code\" has no effect with param \"evabyte\""},
-    {"\"flasheva\", \"allow_gaps\": true", WHOLE, "(leave it out, or set visibility to \"disjoint\")"},
+    {"\"flasheva\", \"allow_gaps\": true", WHOLE,
+     "(leave it out, or set visibility to \"disjoint\")"},
     {"\"eva\", \"noise\": false, \"param\": \"evabyte\"", WHOLE, "noise: false has no effect"},
     {"\"eva\", \"param\": \"sum\", \"scale\": \"prf\"", WHOLE, "param: \"sum\" is \"default\""},
-    {"\"eva\", \"param\": \"none\", \"noise\": false, \"scale\": \"prf\"", WHOLE, "scale: \"prf\" has no effect"},
+    {"\"eva\", \"param\": \"none\", \"noise\": false, \"scale\": \"prf\"", WHOLE,
+     "scale: \"prf\" has no effect"},
     {"\"performer\", \"map\": \"relu\", \"eps\": 1e-3", WHOLE,
-     "eps: 0.001 has no effect with map \"relu\" (leave it out, or set map to \"positive\" or \"hyp\")"},
-    {"\"performer\", \"map\": \"relu\", \"eps_inside\": false", WHOLE, "eps_inside: false has no effect"},
+     "eps: 0.001 has no effect with map \"relu\" (leave it out, or set map to \"positive\" "
+     "or \"hyp\")"},
+    {"\"performer\", \"map\": \"relu\", \"eps_inside\": false", WHOLE,
+     "eps_inside: false has no effect"},
     {"\"performer\", \"eps\": 0, \"eps_inside\": false", WHOLE, "set eps to another number"},
     {"\"dijiang\", \"group_eps\": 0.1", WHOLE,
-     "group_eps: 0.1 has no effect with norm \"sum\" (leave it out, or set norm to \"group_norm\")"},
+     "group_eps: 0.1 has no effect with norm \"sum\" (leave it out, or set norm to "
+     "\"group_norm\")"},
     {"\"angular\", \"aux\": false", WHOLE, "aux: false has no effect with form \"kernel\""},
     {"\"angular\", \"threshold\": 0.5", WHOLE, "threshold: 0.5 has no effect with form \"kernel\""},
     {"\"angular\", \"form\": \"castling\", \"aux\": false, \"threshold\": 0.5", WHOLE,
      "threshold: 0.5 has no effect with aux false"},
     {"\"angular\", \"ramp\": true", WHOLE, "ramp: true has no effect with form \"kernel\""},
-    {"\"taylor1\", \"residual\": false, \"bits\": 8", WHOLE, "bits: 8 has no effect with residual false"},
+    {"\"taylor1\", \"residual\": false, \"bits\": 8", WHOLE,
+     "bits: 8 has no effect with residual false"},
     {"\"taylor1\", \"residual\": false, \"threshold\": 0.5", WHOLE, "threshold: 0.5 has no effect"},
     {"\"aft_simple\", \"order\": \"quadratic\"", WHOLE, "order: \"quadratic\" has no effect"},
     {"\"vicinity\", \"clamp\": true, \"order\": \"linear\"", WHOLE,
      "order: \"linear\" has no effect with clamp true (leave it out, or set clamp to false)"},
     {"\"qt\", \"chunk\": 4", WHOLE, "chunk: 4 has no effect with reduce \"self\""},
-    {"\"qt\", \"pool\": 4, \"reduce\": \"chunk\"", WHOLE, "pool: 4 has no effect with reduce \"chunk\""},
+    {"\"qt\", \"pool\": 4, \"reduce\": \"chunk\"", WHOLE,
+     "pool: 4 has no effect with reduce \"chunk\""},
     {"\"qt\", \"zero\": \"beta\", \"beta0\": 1", WHOLE,
-     "beta0: 1 has no effect with zero \"beta\" (leave it out, or set zero to \"none\" or \"alpha\" or \"gamma\")"},
-    {"\"linformer\", \"pool\": 2, \"sharing\": \"none\"", WHOLE, "sharing: \"none\" has no effect with pool 2"},
-    {"\"longformer\", \"form\": \"na\", \"window\": 1, \"dilation\": 2", WHOLE, "dilation: 2 has no effect"},
+     "beta0: 1 has no effect with zero \"beta\" (leave it out, or set zero to \"none\" or "
+     "\"alpha\" or \"gamma\")"},
+    {"\"linformer\", \"pool\": 2, \"sharing\": \"none\"", WHOLE,
+     "sharing: \"none\" has no effect with pool 2"},
+    {"\"longformer\", \"form\": \"na\", \"window\": 1, \"dilation\": 2", WHOLE,
+     "dilation: 2 has no effect"},
     {"\"longformer\", \"shared\": false", WHOLE, "shared: false is for what global tokens see"},
     {"\"super\", \"wa_mask\": true", PREFIX, "wa_mask: true is for shifted windows"},
     /* the same where they have an effect */
@@ -63,17 +69,9 @@ static const struct {
 TEST(options__without_effect_are_refused_with_what_would_give_them_one)
 {
     for (size_t i = 0; i < sizeof idle / sizeof *idle; i++) {
-        struct layer l;
-        struct error err = {0};
-        struct attn_site s = {.B = 1, .N = 16, .D = 16, .H = 2, .grid = {4, 4}, .blocks = 2};
-        s.prefix = idle[i].place == PREFIX;
-        s.N += s.prefix;
+        struct attn_site s = layer_map(4, 4, idle[i].place == PREFIX);
+        s.D = 16;
         s.window[0] = s.window[1] = idle[i].place == WINDOWS ? 2 : 0;
-        rig_begin(&l.rig, 1, false);
-        test_about("%s at %d", idle[i].json, idle[i].place);
-        layer_choose(&l, test_text("{\"name\": %s}", idle[i].json));
-        CHECK_INT(attn_check(&l.attention, &s, &err), idle[i].text ? ERR_INPUT : OK);
-        CHECK_CONTAINS(err.text, idle[i].text ? idle[i].text : "");
-        layer_end(&l);
+        layer_check_refused(test_text("{\"name\": %s}", idle[i].json), s, idle[i].text);
     }
 }

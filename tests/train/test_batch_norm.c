@@ -5,85 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rng.h"
-#include "rig.h"
-#include "train/step.h"
+#include "updates.h"
 
 #define SETTINGS(...) ((const char *const[]){"model.attention=qt", __VA_ARGS__, NULL})
 #define WITHOUT_NOISE "model.dropout=0", "model.drop_path=0"
 
-enum { MOST = 24, PIXELS = 12 * 8, CLASSES = 6 };
-
 static const char running_mean[] = "blocks.0.attn.shortcut.norm.running_mean";
 static const char running_var[] = "blocks.1.attn.shortcut.norm.running_var";
 
-/* Samples first .. first + count - 1 of MOST drawn ones. */
-static struct batch take(int first, int count)
-{
-    static real images[MOST * PIXELS];
-    static int labels[MOST];
-    static size_t index[MOST];
-    for (size_t i = 0; i < MOST * PIXELS; i++)
-        images[i] = (real)rng_normal(rng_stream(1, "images"), 0, 0, i);
-    for (int i = 0; i < MOST; i++)
-        labels[i] = (7 * i + 3) % CLASSES;
-    return (struct batch){
-        .count = count,
-        .capacity = count,
-        .images = images + (size_t)first * PIXELS,
-        .labels = labels + first,
-        .index = index + first,
-    };
-}
-
-struct fixture {
-    struct experiment x;
-    struct network *n;
-    struct step step;
-};
-
-static void make(struct fixture *f, const char *const *settings, int batch, int threads)
-{
-    struct error err;
-    rig_load(&f->x, settings);
-    CHECK_OK(network_create(&f->n, &f->x, NETWORK_TRAIN, batch, threads, &err), err);
-    CHECK_OK(step_create(&f->step, f->n, batch, &err), err);
-}
-
-static void drop(struct fixture *f)
-{
-    step_free(&f->step);
-    network_destroy(f->n);
-    experiment_free(&f->x);
-}
-
-/* One update over the samples first .. first + total - 1 in batches of at most `size`. */
-static void run_window(struct fixture *f, int first, int total, int size, double lr,
-                       long long update)
-{
-    struct batch b = {0};
-    struct error err;
-    for (int done = 0; done < total; done += size) {
-        b = take(first + done, total - done < size ? total - done : size);
-        CHECK_OK(step_batch(&f->step, &b, total, update, &err), err);
-    }
-    CHECK_OK(step_update(&f->step, &b, lr, update, &err), err);
-}
-
-static const struct param *find(const struct fixture *f, const char *name)
+static const struct param *find(const struct updates *f, const char *name)
 {
     const struct param *p = params_find(&f->n->params, name);
     CHECK(p != NULL);
     return p;
 }
 
-static bool same_bits(const struct fixture *a, const struct fixture *b, const char *name)
+static bool same_bits(const struct updates *a, const struct updates *b, const char *name)
 {
     const struct param *p = find(a, name), *q = find(b, name);
     return memcmp(p->value, q->value, p->count * sizeof(real)) == 0;
 }
 
-static bool same_values(const struct fixture *a, const struct fixture *b)
+static bool same_values(const struct updates *a, const struct updates *b)
 {
     size_t bytes = a->n->params.total * sizeof(real);
     return memcmp(a->n->params.values, b->n->params.values, bytes) == 0 &&
@@ -94,9 +37,10 @@ static bool same_values(const struct fixture *a, const struct fixture *b)
 
 TEST(network__trains_a_whole_batch_at_once_where_an_op_needs_it)
 {
-    struct fixture with, without;
-    make(&with, SETTINGS("model.patch_size=1"), 22, 3);
-    make(&without, SETTINGS("model.patch_size=1", "model.attention.shortcut=false"), 22, 3);
+    struct updates with, without;
+    updates_begin(&with, SETTINGS("model.patch_size=1"), 22, 3);
+    updates_begin(&without, SETTINGS("model.patch_size=1", "model.attention.shortcut=false"), 22,
+                  3);
     CHECK(with.n->train->whole_batch && !with.n->infer->whole_batch);
     CHECK_INT(with.n->train->options.batch, 22);
     CHECK_INT(with.n->lanes, 1);
@@ -106,8 +50,8 @@ TEST(network__trains_a_whole_batch_at_once_where_an_op_needs_it)
     CHECK(without.n->train->options.batch < 22);
     CHECK_INT(with.n->infer->options.batch, without.n->infer->options.batch);
     CHECK(network_bytes(with.n) > 1.5 * network_bytes(without.n));
-    drop(&with);
-    drop(&without);
+    updates_end(&with);
+    updates_end(&without);
 }
 
 TEST(network__refuses_a_whole_batch_that_does_not_fit)
@@ -132,38 +76,38 @@ TEST(network__refuses_a_whole_batch_that_does_not_fit)
 
 TEST(step__bits_of_a_whole_batch_do_not_depend_on_threads)
 {
-    struct fixture one, more;
-    make(&one, SETTINGS("train.accumulate=1"), 8, 1);
+    struct updates one, more;
+    updates_begin(&one, SETTINGS("train.accumulate=1"), 8, 1);
     for (int update = 0; update < 3; update++)
-        run_window(&one, 0, 22, 8, 1e-3, update); /* the last batch has 6 */
+        updates_run(&one, 0, 22, 8, 1e-3, update); /* the last batch has 6 */
     for (int threads = 2; threads <= 3; threads++) {
-        make(&more, SETTINGS("train.accumulate=1"), 8, threads);
+        updates_begin(&more, SETTINGS("train.accumulate=1"), 8, threads);
         for (int update = 0; update < 3; update++)
-            run_window(&more, 0, 22, 8, 1e-3, update);
+            updates_run(&more, 0, 22, 8, 1e-3, update);
         CHECK(same_values(&one, &more));
         CHECK(one.step.loss_sum == more.step.loss_sum);
-        drop(&more);
+        updates_end(&more);
     }
-    drop(&one);
+    updates_end(&one);
 }
 
 /* A batch of 6 in a graph for 8 is what it is in a graph for 6. */
 TEST(step__statistics_are_those_of_the_samples_that_are_there)
 {
-    struct fixture full, part;
+    struct updates full, part;
     double tolerance = sizeof(real) == sizeof(double) ? 1e-12 : 2e-5;
-    make(&full, SETTINGS("train.optimizer=sgd"), 6, 1);
-    make(&part, SETTINGS("train.optimizer=sgd"), 8, 2);
+    updates_begin(&full, SETTINGS("train.optimizer=sgd"), 6, 1);
+    updates_begin(&part, SETTINGS("train.optimizer=sgd"), 8, 2);
     for (int update = 0; update < 3; update++) {
-        run_window(&full, 3, 6, 6, 1e-3, update);
-        run_window(&part, 3, 6, 6, 1e-3, update);
+        updates_run(&full, 3, 6, 6, 1e-3, update);
+        updates_run(&part, 3, 6, 6, 1e-3, update);
         CHECK_NEAR(part.step.loss_sum, full.step.loss_sum, tolerance * full.step.loss_sum);
         CHECK_NEAR(part.step.grad_norm, full.step.grad_norm, tolerance * full.step.grad_norm);
     }
     for (size_t i = 0; i < full.n->params.total; i++)
         CHECK_NEAR(part.n->params.values[i], full.n->params.values[i], tolerance);
-    drop(&full);
-    drop(&part);
+    updates_end(&full);
+    updates_end(&part);
 }
 
 /* --- running statistics ------------------------------------------------------------------------- */
@@ -171,77 +115,77 @@ TEST(step__statistics_are_those_of_the_samples_that_are_there)
 /* As many updates without a step in between: batches of a window count one by one. */
 TEST(step__running_statistics_follow_each_batch_of_a_window)
 {
-    struct fixture window, batches;
-    make(&window, SETTINGS(WITHOUT_NOISE), 8, 2);
-    make(&batches, SETTINGS(WITHOUT_NOISE), 8, 2);
-    run_window(&window, 0, 24, 8, 0, 0);
+    struct updates window, batches;
+    updates_begin(&window, SETTINGS(WITHOUT_NOISE), 8, 2);
+    updates_begin(&batches, SETTINGS(WITHOUT_NOISE), 8, 2);
+    updates_run(&window, 0, 24, 8, 0, 0);
     for (int i = 0; i < 3; i++)
-        run_window(&batches, 8 * i, 8, 8, 0, i);
+        updates_run(&batches, 8 * i, 8, 8, 0, i);
     CHECK(same_bits(&window, &batches, running_mean));
     CHECK(same_bits(&window, &batches, running_var));
     CHECK(find(&window, running_var)->value[0] != 1);
-    drop(&window);
-    drop(&batches);
+    updates_end(&window);
+    updates_end(&batches);
 }
 
 TEST(step__recomputation_changes_no_bit)
 {
-    struct fixture kept, again;
-    make(&kept, SETTINGS("train.recompute=false"), 8, 2);
-    make(&again, SETTINGS("train.recompute=true"), 8, 1);
+    struct updates kept, again;
+    updates_begin(&kept, SETTINGS("train.recompute=false"), 8, 2);
+    updates_begin(&again, SETTINGS("train.recompute=true"), 8, 1);
     CHECK(again.n->train->block_bytes < kept.n->train->block_bytes);
     for (int update = 0; update < 3; update++) {
-        run_window(&kept, 0, 22, 8, 1e-3, update);
-        run_window(&again, 0, 22, 8, 1e-3, update);
+        updates_run(&kept, 0, 22, 8, 1e-3, update);
+        updates_run(&again, 0, 22, 8, 1e-3, update);
     }
     CHECK(same_values(&kept, &again));
-    drop(&kept);
-    drop(&again);
+    updates_end(&kept);
+    updates_end(&again);
 }
 
 TEST(evaluation__uses_running_statistics_and_leaves_them)
 {
-    struct fixture f;
-    real logits[MOST * CLASSES], alone[CLASSES], loss[MOST];
-    make(&f, SETTINGS(WITHOUT_NOISE), 8, 2);
-    run_window(&f, 0, 8, 8, 1e-3, 0);
+    struct updates f;
+    real logits[SAMPLES * CLASSES], alone[CLASSES], loss[SAMPLES];
+    updates_begin(&f, SETTINGS(WITHOUT_NOISE), 8, 2);
+    updates_run(&f, 0, 8, 8, 1e-3, 0);
     real before = find(&f, running_var)->value[1];
-    struct batch b = take(0, 8);
+    struct batch b = updates_batch(0, 8);
     struct feed feed = {.rows = 8, .input = {b.images, b.labels}, .output = {logits, loss}};
     runner_run(f.n->infer_run, &feed);
-    struct batch last = take(7, 1); /* an image is what it is, whatever comes with it */
+    struct batch last = updates_batch(7, 1); /* an image is what it is, whatever comes with it */
     feed = (struct feed){.rows = 1, .input = {last.images, last.labels}, .output = {alone, loss}};
     runner_run(f.n->infer_run, &feed);
     for (int c = 0; c < CLASSES; c++)
         CHECK_NEAR(alone[c], logits[7 * CLASSES + c], 1e-5);
     CHECK(find(&f, running_var)->value[1] == before);
-    drop(&f);
+    updates_end(&f);
 }
 
 TEST(step__frozen_norms_still_follow)
 {
-    struct fixture f, start;
-    make(&f, SETTINGS("train.freeze=[\"*.shortcut.norm.*\"]"), 8, 2);
-    make(&start, SETTINGS("train.freeze=[\"*.shortcut.norm.*\"]"), 8, 2);
-    run_window(&f, 0, 8, 8, 1e-3, 0);
+    struct updates f, start;
+    updates_begin(&f, SETTINGS("train.freeze=[\"*.shortcut.norm.*\"]"), 8, 2);
+    updates_begin(&start, SETTINGS("train.freeze=[\"*.shortcut.norm.*\"]"), 8, 2);
+    updates_run(&f, 0, 8, 8, 1e-3, 0);
     CHECK(same_bits(&f, &start, "blocks.0.attn.shortcut.norm.weight"));
     CHECK(!same_bits(&f, &start, running_mean));
-    drop(&f);
-    drop(&start);
+    updates_end(&f);
+    updates_end(&start);
 }
 
 /* The average of the weights goes with the running statistics as they are. */
 TEST(step__average_has_the_running_statistics)
 {
-    struct fixture f;
-    make(&f, SETTINGS(WITHOUT_NOISE), 8, 2);
-    run_window(&f, 0, 8, 8, 1e-3, 0);
-    run_window(&f, 8, 8, 8, 1e-3, 1);
+    struct updates f;
+    updates_begin(&f, SETTINGS(WITHOUT_NOISE), 8, 2);
+    updates_run(&f, 0, 8, 8, 1e-3, 0);
+    updates_run(&f, 8, 8, 8, 1e-3, 1);
     const struct param *p = find(&f, running_var);
     CHECK(memcmp(f.n->params.average + p->at, p->value, p->count * sizeof(real)) == 0);
     CHECK(p->flags & PARAM_BUFFER);
     CHECK(!(find(&f, "blocks.0.attn.shortcut.norm.weight")->flags & PARAM_DECAY));
-    drop(&f);
+    updates_end(&f);
 }
 
 /* --- whole runs --------------------------------------------------------------------------------- */

@@ -5,69 +5,9 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "base/rng.h"
-#include "rig.h"
-#include "train/step.h"
+#include "updates.h"
 
 #define SETTINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-enum { MOST = 24, PIXELS = 12 * 8, CLASSES = 6 };
-
-/* A batch from a fixed set of MOST drawn samples. */
-struct samples {
-    real images[MOST * PIXELS];
-    int labels[MOST];
-    size_t index[MOST];
-};
-
-static struct batch take(struct samples *s, int first, int count)
-{
-    for (size_t i = 0; i < MOST * PIXELS; i++)
-        s->images[i] = (real)rng_normal(rng_stream(1, "images"), 0, 0, i);
-    for (int i = 0; i < MOST; i++)
-        s->labels[i] = (7 * i + 3) % CLASSES;
-    return (struct batch){
-        .count = count,
-        .capacity = count,
-        .images = s->images + (size_t)first * PIXELS,
-        .labels = s->labels + first,
-        .index = s->index + first,
-    };
-}
-
-struct fixture {
-    struct experiment x;
-    struct network *n;
-    struct step step;
-};
-
-static void make(struct fixture *f, const char *const *settings, int batch, int threads)
-{
-    struct error err;
-    rig_load(&f->x, settings);
-    CHECK_OK(network_create(&f->n, &f->x, NETWORK_TRAIN, batch, threads, &err), err);
-    CHECK_OK(step_create(&f->step, f->n, batch, &err), err);
-}
-
-static void drop(struct fixture *f)
-{
-    step_free(&f->step);
-    network_destroy(f->n);
-    experiment_free(&f->x);
-}
-
-/* One update over the first `total` samples in batches of at most `size`. */
-static void run_window(struct fixture *f, int total, int size, long long update)
-{
-    static struct samples samples;
-    struct batch b = {0};
-    struct error err;
-    for (int first = 0; first < total; first += size) {
-        b = take(&samples, first, total - first < size ? total - first : size);
-        CHECK_OK(step_batch(&f->step, &b, total, update, &err), err);
-    }
-    CHECK_OK(step_update(&f->step, &b, 1e-3, update, &err), err);
-}
 
 /* Largest difference relative to the largest value. */
 static double difference(const real *a, const real *b, size_t n)
@@ -85,43 +25,43 @@ TEST(step__accumulated_batches_equal_one_large_batch)
     /* Noise too: a sample draws by its place in the window. 22 = 8 + 8 + 6 samples. SGD: Adam turns
      * rounding noise into full steps. */
     const char *const *settings = SETTINGS("train.optimizer=sgd");
-    struct fixture parts, whole;
-    make(&parts, settings, 8, 2);
-    make(&whole, settings, 22, 2);
+    struct updates parts, whole;
+    updates_begin(&parts, settings, 8, 2);
+    updates_begin(&whole, settings, 22, 2);
     double tolerance = sizeof(real) == sizeof(double) ? 1e-12 : 1e-5;
     for (int update = 0; update < 3; update++) {
-        run_window(&parts, 22, 8, update);
-        run_window(&whole, 22, 22, update);
+        updates_run(&parts, 0, 22, 8, 1e-3, update);
+        updates_run(&whole, 0, 22, 22, 1e-3, update);
         CHECK_NEAR(parts.step.loss_sum, whole.step.loss_sum, tolerance * whole.step.loss_sum);
         CHECK_NEAR(parts.step.grad_norm, whole.step.grad_norm, tolerance * whole.step.grad_norm);
         CHECK_INT(parts.step.correct, whole.step.correct);
     }
     CHECK_NEAR(difference(parts.n->params.values, whole.n->params.values, whole.n->params.total), 0,
                tolerance);
-    drop(&parts);
-    drop(&whole);
+    updates_end(&parts);
+    updates_end(&whole);
 }
 
 TEST(step__bits_do_not_depend_on_threads)
 {
-    struct fixture one, more;
-    make(&one, NULL, 8, 1);
+    struct updates one, more;
+    updates_begin(&one, NULL, 8, 1);
     for (int update = 0; update < 3; update++)
-        run_window(&one, 22, 8, update);
+        updates_run(&one, 0, 22, 8, 1e-3, update);
     for (int threads = 2; threads <= 3; threads++) {
-        make(&more, NULL, 8, threads);
+        updates_begin(&more, NULL, 8, threads);
         for (int update = 0; update < 3; update++)
-            run_window(&more, 22, 8, update);
+            updates_run(&more, 0, 22, 8, 1e-3, update);
         size_t bytes = one.n->params.total * sizeof(real);
         CHECK(memcmp(one.n->params.values, more.n->params.values, bytes) == 0);
         CHECK(memcmp(one.n->params.average, more.n->params.average, bytes) == 0);
         CHECK(one.step.loss_sum == more.step.loss_sum);
-        drop(&more);
+        updates_end(&more);
     }
-    drop(&one);
+    updates_end(&one);
 }
 
-static const real *omega_of(const struct fixture *f)
+static const real *omega_of(const struct updates *f)
 {
     const struct param *omega = params_find(&f->n->params, "blocks.0.attn.omega");
     CHECK(omega != NULL);
@@ -130,15 +70,15 @@ static const real *omega_of(const struct fixture *f)
 
 TEST(step__draws_again_before_a_window_and_evaluation_never)
 {
-    static struct samples samples;
-    struct fixture f;
-    make(&f, SETTINGS("model.attention={\"name\": \"performer\", \"m\": 8, \"redraw\": 2}"), 8, 2);
+    struct updates f;
+    updates_begin(&f, SETTINGS("model.attention={\"name\": \"performer\", \"m\": 8, \"redraw\": 2}"),
+                  8, 2);
     real first[4], logits[8 * CLASSES], loss[8];
     memcpy(first, omega_of(&f), sizeof first);
     for (int update = 0; update < 6; update++) {
-        struct batch b = take(&samples, 0, 8);
+        struct batch b = updates_batch(0, 8);
         struct feed feed = {.rows = 8, .step = (uint64_t)update};
-        run_window(&f, 22, 8, update);
+        updates_run(&f, 0, 22, 8, 1e-3, update);
         CHECK((memcmp(first, omega_of(&f), sizeof first) != 0) == (update == 2 || update == 4));
         memcpy(first, omega_of(&f), sizeof first);
         feed.input[NETWORK_INPUT_IMAGES] = b.images;
@@ -151,53 +91,53 @@ TEST(step__draws_again_before_a_window_and_evaluation_never)
         CHECK(memcmp(f.n->params.average + (omega_of(&f) - f.n->params.values), omega_of(&f),
                      sizeof first) == 0);
     }
-    drop(&f);
+    updates_end(&f);
 }
 
 TEST(step__clips_by_the_global_norm)
 {
     /* One SGD step without momentum's past moves the weights by lr times the clipped gradient. */
-    struct fixture f, start;
+    struct updates f, start;
     const char *const *settings =
         SETTINGS("train.optimizer=sgd", "train.clip_norm=0.01", "train.optimizer.weight_decay=0");
-    make(&f, settings, 8, 1);
-    make(&start, settings, 8, 1);
-    run_window(&f, 8, 8, 0);
+    updates_begin(&f, settings, 8, 1);
+    updates_begin(&start, settings, 8, 1);
+    updates_run(&f, 0, 8, 8, 1e-3, 0);
     double sum = 0;
     for (size_t i = 0; i < f.n->params.trained; i++)
         sum += pow((double)f.n->params.moments[0][i], 2);
     double norm = f.step.grad_norm;
     CHECK(norm > 0.1);
     CHECK_NEAR(sqrt(sum), norm * 0.01 / (norm + 1e-6), 1e-7);
-    drop(&f);
-    drop(&start);
+    updates_end(&f);
+    updates_end(&start);
 }
 
 TEST(step__average_follows_with_a_decay_that_rises)
 {
-    struct fixture f;
-    make(&f, NULL, 8, 1);
+    struct updates f;
+    updates_begin(&f, NULL, 8, 1);
     const struct params *p = &f.n->params;
     double want = (double)p->values[10];
     for (int t = 0; t < 4; t++) {
-        run_window(&f, 8, 8, t);
+        updates_run(&f, 0, 8, 8, 1e-3, t);
         double decay = 0.9 * (1 - exp(-t / 5.0));
         want = decay * want + (1 - decay) * (double)p->values[10];
         CHECK_NEAR(p->average[10], want, 1e-7);
     }
     CHECK(fabs(want - (double)p->values[10]) > 1e-5);
-    drop(&f);
+    updates_end(&f);
 }
 
 TEST(step__frozen_parameters_stay)
 {
-    struct fixture f, start;
+    struct updates f, start;
     const char *const *settings =
         SETTINGS("train.freeze=[\"patch_embed.*\", \"blocks.0.attn.qkv.*\"]");
-    make(&f, settings, 8, 2);
-    make(&start, settings, 8, 2);
+    updates_begin(&f, settings, 8, 2);
+    updates_begin(&start, settings, 8, 2);
     CHECK(f.n->params.trained < f.n->params.total);
-    run_window(&f, 8, 8, 0);
+    updates_run(&f, 0, 8, 8, 1e-3, 0);
     for (int i = 0; i < f.n->params.count; i++) {
         const struct param *a = f.n->params.list[i], *b = start.n->params.list[i];
         bool frozen = strncmp(a->name, "patch_embed.", 12) == 0 ||
@@ -207,8 +147,8 @@ TEST(step__frozen_parameters_stay)
         CHECK_INT(same, frozen);
         CHECK_INT((a->flags & PARAM_FROZEN) != 0, frozen);
     }
-    drop(&f);
-    drop(&start);
+    updates_end(&f);
+    updates_end(&start);
 }
 
 TEST(network__freeze_must_match_and_leave_something)
@@ -283,11 +223,11 @@ TEST(network__threads_are_at_most_as_many_as_can_be_of_use)
 /* The packed weights of bf16 products stay over a window and change with the update. */
 TEST(step__an_update_is_felt_by_the_next_batch_in_bf16_too)
 {
-    struct fixture f;
+    struct updates f;
     struct error err;
-    struct samples samples;
-    make(&f, SETTINGS("train.precision=bf16", "model.dropout=0", "model.drop_path=0"), 8, 2);
-    struct batch b = take(&samples, 0, 8);
+    updates_begin(&f, SETTINGS("train.precision=bf16", "model.dropout=0", "model.drop_path=0"), 8,
+                  2);
+    struct batch b = updates_batch(0, 8);
     double loss[3];
     for (int i = 0; i < 2; i++) {
         CHECK_OK(step_batch(&f.step, &b, 16, 0, &err), err);
@@ -298,20 +238,19 @@ TEST(step__an_update_is_felt_by_the_next_batch_in_bf16_too)
     CHECK_OK(step_batch(&f.step, &b, 8, 1, &err), err);
     loss[2] = f.step.loss_sum;
     CHECK(loss[2] < loss[0] - 1e-3);
-    drop(&f);
+    updates_end(&f);
 }
 
 TEST(step__not_finite_stops_and_names_the_place)
 {
-    struct fixture f;
+    struct updates f;
     struct error err;
-    struct samples samples;
-    make(&f, NULL, 8, 2);
+    updates_begin(&f, NULL, 8, 2);
     params_find(&f.n->params, "blocks.1.mlp.fc1.bias")->value[2] = (real)NAN;
-    struct batch b = take(&samples, 0, 8);
+    struct batch b = updates_batch(0, 8);
     CHECK_INT(step_batch(&f.step, &b, 8, 0, &err), ERR_NUMERIC);
     CHECK_CONTAINS(err.text, "loss is not finite");
     CHECK_CONTAINS(f.step.bad, "blocks.1.mlp.fc1");
     CHECK(!step_values_finite(f.n));
-    drop(&f);
+    updates_end(&f);
 }
