@@ -2,7 +2,8 @@
  * Zheng et al., "Linear Complexity Randomized Self-attention Mechanism", arXiv:2204.04667, in the form of
  * its authors' code. Proposals are centred at queries and keys that are pooled over cells of the map,
  *   mu = q_bar + k_bar,  omega = mu + noise, standard normal, in training alone
- * and op_lara weighs their samples. Where a model has windows each of their parts is a map of its own.
+ * and op_lara weighs their samples. With two samples of each, or with mu + noise and mu - noise, training
+ * has each proposal twice. Where a model has windows each of their parts is a map of its own.
  * Prefix tokens are tokens like others, but not pooled. */
 #include "attention/linear.h"
 #include "attention/window.h"
@@ -10,6 +11,7 @@
 
 enum { PROPOSAL_POOL, PROPOSAL_POOL_MIXED, PROPOSAL_MEANS, PROPOSAL_MEANS_MIXED };
 enum { MODULE_LIGHT, MODULE_DENSE };
+enum { SAMPLES_ONE, SAMPLES_TWO, SAMPLES_ANTITHETIC };
 enum { LANDMARKS = 49 };
 
 static const double norm_eps = 1e-5;
@@ -18,12 +20,14 @@ struct lara {
     int landmarks, proposal, pool_module, mis;
     double alpha;
     bool noise;
+    int samples;
 };
 
 static const char *const proposal_names[] = {"pool", "pool_mixed", "no_param_pool",
                                              "no_param_pool_mixed", NULL};
 static const char *const module_names[] = {"light", "dense", NULL};
 static const char *const mis_names[] = {"opt", "bh", "biased", NULL};
+static const char *const samples_names[] = {"one", "two", "antithetic", NULL};
 
 static const struct field lara_fields[] = {
     FIELD_INT(struct lara, landmarks, 0, 0, 4096,
@@ -38,11 +42,14 @@ static const struct field lara_fields[] = {
                "weights of the samples: from the tokens too, the balance heuristic, or biased"),
     FIELD_REAL(struct lara, alpha, 2, 0, 100, "with mis opt, how much the tokens' own weights count"),
     FIELD_BOOL(struct lara, noise, true, "samples are random in training"),
+    FIELD_ENUM(struct lara, samples, SAMPLES_ONE, samples_names,
+               "random samples of each landmark: one, two, or one and its mirror image (antithetic)"),
     FIELD_END,
 };
 
 static const struct field_need lara_needs[] = {
     {"alpha", "mis", 1u << LARA_OPT},
+    {"samples", "noise", NEED_TRUE},
     {"pool_module", "proposal", 1u << PROPOSAL_POOL | 1u << PROPOSAL_POOL_MIXED},
     NEED_END,
 };
@@ -139,7 +146,7 @@ static int area(const struct token_rect *r)
 /* Tokens of each map, and of each cell of each map, in the graph's arena. */
 struct arrangement {
     struct token_sets sequences, cells;
-    int *numbers; /* of the cells */
+    int *numbers; /* of the samples, of which a cell may have two */
 };
 
 static int cell_members(const struct maps *m)
@@ -163,7 +170,7 @@ static bool arrange(struct graph *g, const struct maps *m, const struct attn_sit
     int *token = arena_alloc(&g->memory, (size_t)s->N * sizeof *token);
     int *cell_first = arena_alloc(&g->memory, ((size_t)cells + 1) * sizeof *cell_first);
     int *cell_token = arena_alloc(&g->memory, (size_t)cell_members(m) * sizeof *cell_token);
-    a->numbers = arena_alloc(&g->memory, (size_t)cells * sizeof *a->numbers);
+    a->numbers = arena_alloc(&g->memory, 2 * (size_t)cells * sizeof *a->numbers);
     if (!first || !token || !cell_first || !cell_token || !a->numbers) {
         graph_fail(g, ERR_MEMORY, "out of memory for the cells of a map");
         return false;
@@ -176,7 +183,6 @@ static bool arrange(struct graph *g, const struct maps *m, const struct attn_sit
             n += windows_tokens(&m->w, &part[p], token + n);
             for (int c = 0; c < m->side * m->side; c++) {
                 struct token_rect cell = cell_of(&part[p], m->side, c);
-                a->numbers[here] = here;
                 cell_first[here++] = held;
                 held += windows_tokens(&m->w, &cell, cell_token + held);
             }
@@ -184,6 +190,8 @@ static bool arrange(struct graph *g, const struct maps *m, const struct attn_sit
     }
     first[maps] = n;
     cell_first[here] = held;
+    for (int i = 0; i < 2 * cells; i++)
+        a->numbers[i] = i;
     a->sequences = (struct token_sets){maps, first, token};
     a->cells = (struct token_sets){cells, cell_first, cell_token};
     return true;
@@ -220,6 +228,41 @@ static struct tensor *mixed(struct graph *g, const struct attn_site *s, int maps
     return graph_reshape(g, op_matmul_real(g, op_softmax_real(g, scores), k), shape);
 }
 
+/* The landmarks x (B, H, maps C, d) of each map, followed by `sign` times the same: (B, H, maps 2 C, d). */
+static struct tensor *twice(struct graph *g, int maps, struct tensor *x, double sign)
+{
+    const int *dim = x->shape.dim;
+    if (g->error.status)
+        return g->inert;
+    struct tensor *flat = graph_reshape(g, x, SHAPE(dim[0], dim[1], maps, dim[2] / maps * dim[3]));
+    flat = op_concat_cols(g, (struct tensor *[]){flat, flat}, 2, (const double[]){1, sign});
+    return graph_reshape(g, flat, SHAPE(dim[0], dim[1], 2 * dim[2], dim[3]));
+}
+
+/* The samples of op_lara, and mu and q_bar as many times; q_bar NULL: none. */
+struct proposals {
+    struct tensor *q_bar, *mu, *omega;
+};
+
+static struct proposals draw(struct graph *g, const struct lara *o, const struct maps *m,
+                             const int *numbers, struct tensor *q_bar, struct tensor *mu)
+{
+    static const char purpose[] = "lara_noise";
+    if (!o->noise || !g->options.noise)
+        return (struct proposals){q_bar, mu, mu};
+    if (o->samples == SAMPLES_ONE)
+        return (struct proposals){q_bar, mu, op_add_noise(g, mu, purpose, numbers)};
+    struct proposals p = {.mu = twice(g, m->count, mu, 1)};
+    p.q_bar = q_bar ? twice(g, m->count, q_bar, 1) : NULL;
+    if (o->samples == SAMPLES_TWO) {
+        p.omega = op_add_noise(g, p.mu, purpose, numbers);
+    } else {
+        struct tensor *noise = op_add_noise(g, op_scale(g, mu, 0), purpose, numbers);
+        p.omega = op_add(g, p.mu, twice(g, m->count, noise, -1));
+    }
+    return p;
+}
+
 static struct tensor *lara_build(struct graph *g, const void *options, const struct attn_site *s,
                                  struct tensor *x)
 {
@@ -233,15 +276,13 @@ static struct tensor *lara_build(struct graph *g, const void *options, const str
     struct tensor *k_bar = landmarks(g, o, s, &a.cells, "k_pool", "k_pool_norm", t.k);
     if (o->proposal == PROPOSAL_POOL_MIXED || o->proposal == PROPOSAL_MEANS_MIXED)
         k_bar = mixed(g, s, m.count, k_bar);
-    struct tensor *mu = op_add(g, q_bar, k_bar), *omega = mu;
-    if (o->noise)
-        omega = op_add_noise(g, mu, "lara_noise", a.numbers);
+    struct tensor *mu = op_add(g, q_bar, k_bar);
+    const struct proposals p = draw(g, o, &m, a.numbers, o->mis == LARA_OPT ? q_bar : NULL, mu);
     const struct lara_terms terms = {
         .mis = (enum lara_mis)o->mis, .alpha = o->alpha, .scale = attn_scale(s),
         .sequences = m.whole ? NULL : &a.sequences,
     };
-    struct tensor *y = op_lara(g, t.q, t.k, t.v, o->mis == LARA_OPT ? q_bar : NULL, mu, omega,
-                               &terms);
+    struct tensor *y = op_lara(g, t.q, t.k, t.v, p.q_bar, p.mu, p.omega, &terms);
     return linear_project(g, s, y);
 }
 

@@ -11,6 +11,8 @@ static const struct {
     {"\"lara\", \"mis\": \"bh\", \"alpha\": 3", WHOLE, "alpha: 3 has no effect with mis \"bh\""},
     {"\"lara\", \"proposal\": \"no_param_pool\", \"pool_module\": \"dense\"", WHOLE,
      "(leave it out, or set proposal to \"pool\" or \"pool_mixed\")"},
+    {"\"lara\", \"noise\": false, \"samples\": \"two\"", WHOLE,
+     "samples: \"two\" has no effect with noise false (leave it out, or set noise to true)"},
     {"\"eva\", \"group_mean\": \"code\"", WHOLE,
      "group_mean: \"code\" has no effect with overlap false"},
     {"\"eva\", \"group_mean\": \"code\", \"overlap\": true, \"param\": \"evabyte\"", WHOLE,

@@ -85,6 +85,7 @@ static const char *const options[] = {
     "{\"name\": \"rfa\", \"m\": 200, \"scaling\": true, \"order\": \"quadratic\"}",
     "{\"name\": \"lara\", \"landmarks\": 4, \"proposal\": \"no_param_pool_mixed\", "
     "\"mis\": \"biased\"}",
+    "{\"name\": \"lara\", \"landmarks\": 4, \"samples\": \"antithetic\"}",
     "{\"name\": \"lara\", \"landmarks\": 4, \"proposal\": \"pool\", \"mis\": \"bh\", "
     "\"pool_module\": \"dense\", \"noise\": false}",
     "{\"name\": \"dijiang\", \"map\": \"exp\", \"radial\": \"chi\"}",

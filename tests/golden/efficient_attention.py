@@ -84,9 +84,8 @@ OPTIONS = {
         "pool_module": ("light", ("light", "dense")),
         "mis": ("opt", ("opt", "bh", "biased")),
         "alpha": (2.0, [0.0, 100.0]),
-        "noise": (True, bool),  # the last three in training alone
-        "antithetic": (False, bool),
-        "multisample": (False, bool),
+        "noise": (True, bool),  # in training alone, as the last
+        "samples": ("one", ("one", "two", "antithetic")),
     },
 }
 GLOBAL = ("eva", "flasheva")

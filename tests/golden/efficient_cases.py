@@ -102,6 +102,14 @@ EFFICIENT = [
     ("lara_dense", "lara", {"landmarks": 4, "pool_module": "dense"}, CLS, {}),
     ("lara_bh", "lara", {"landmarks": 4, "mis": "bh"}, CLS, {}),
     ("lara_biased", "lara", {"landmarks": 4, "mis": "biased"}, CLS, {}),
+    ("lara_noise", "lara", {"landmarks": 4, "alpha": 0.5}, {"training": True, **CLS}, {}),
+    ("lara_two", "lara", {"landmarks": 4, "alpha": 0.5, "samples": "two"}, {"training": True}, {}),
+    ("lara_two_biased", "lara", {"landmarks": 4, "mis": "biased", "samples": "two"},
+     {"training": True, **CLS}, {}),
+    ("lara_antithetic", "lara", {"landmarks": 4, "alpha": 0.5, "samples": "antithetic"},
+     {"training": True, "D": 12}, {}),
+    ("lara_antithetic_bh", "lara", {"landmarks": 9, "mis": "bh", "samples": "antithetic"},
+     {"training": True}, {}),
     ("lara_swin", "lara", {"landmarks": 4, "alpha": 0.5}, {"D": 12, **SHIFTED}, {}),
 ]
 MIXERS = [

@@ -10,6 +10,8 @@ import math
 import torch
 from torch.nn import functional as F
 
+import draws
+
 
 def heads(site, p, x, name="qkv"):
     y = F.linear(x, p[name + ".weight"], p.get(name + ".bias"))
@@ -347,8 +349,23 @@ def flasheva(site, o, p, x, regions, tile=3):
     return output(p, y / total)
 
 
-def lara_region(site, o, p, q, k, v, grid, prefix):
-    """q, k, v: (H, n, d) of one rectangle, prefix tokens first."""
+def lara_samples(site, o, mu, sample):
+    """The samples of the proposals mu (H, C, d) of an image that is one map, and the numbers of their
+    proposals."""
+    H, C, d = mu.shape
+    of = list(range(C))
+    if not site.training or not o.noise:
+        return mu, of
+    if o.samples == "one":
+        return mu + draws.rows("lara_noise:attn", sample, H, C, d), of
+    if o.samples == "two":
+        return mu[:, of + of] + draws.rows("lara_noise:attn", sample, H, 2 * C, d), of + of
+    drawn = draws.rows("lara_noise:attn", sample, H, C, d)
+    return torch.stack([mu + drawn, mu - drawn], 1).flatten(1, 2), of + of
+
+
+def lara_region(site, o, p, q, k, v, grid, prefix, sample=None):
+    """q, k, v: (H, n, d) of one rectangle, prefix tokens first. sample: of an image that is one."""
     side, H, d = math.isqrt(o.landmarks), site.H, q.shape[-1]
     s = 1 / math.sqrt(d)
     bars = []
@@ -373,19 +390,21 @@ def lara_region(site, o, p, q, k, v, grid, prefix):
         """(H, tokens, C)"""
         return torch.exp(s * x @ omega.mT - s / 2 * (x * x).sum(-1, keepdim=True))
 
-    of_keys, of_queries, of_centres = xi(k, mu), xi(q, mu), xi(mu, mu)  # rows of the last: centres
+    omega, of = lara_samples(site, o, mu, sample)
+    of_keys, of_queries, of_centres = xi(k, omega), xi(q, omega), xi(mu, omega)  # last: rows centres
     f = of_keys.mT @ v / of_keys.sum(1)[..., None]
-    kappa = of_keys.sum(1)  # (H, C)
+    kappa = of_keys.sum(1)  # (H, samples)
     density = of_centres.sum(1)
     if o.mis == "opt":
-        own = torch.diagonal(of_centres, dim1=1, dim2=2)
+        own = of_centres[:, of, list(range(len(of)))]
         t = torch.exp(s * q @ q_bar.mT)
-        t = t / t.sum(1, keepdim=True)
-        weight = (own / density)[:, None] + o.alpha * (t - t.mean(2, keepdim=True))
+        t = (t / t.sum(1, keepdim=True))[:, :, of]
+        share = own / (density * (len(of) // mu.shape[1]))  # each proposal counts as often as it samples
+        weight = share[:, None] + o.alpha * (t - t.mean(2, keepdim=True))
         weight = torch.where(weight > 1e-8, weight, torch.full_like(weight, 1e-8))
         density = own
     elif o.mis == "biased":
-        weight = torch.exp(s * q @ mu.mT)
+        weight = torch.exp(s * q @ mu.mT)[:, :, of]
     else:
         weight = torch.ones_like(of_queries)
     w = weight * of_queries * (kappa / density)[:, None]
@@ -395,7 +414,7 @@ def lara_region(site, o, p, q, k, v, grid, prefix):
 def lara(site, o, p, x, regions):
     q, k, v = heads(site, p, x)
     if regions is None:
-        y = torch.stack([lara_region(site, o, p, q[b], k[b], v[b], site.grid, site.prefix)
+        y = torch.stack([lara_region(site, o, p, q[b], k[b], v[b], site.grid, site.prefix, b)
                          for b in range(x.shape[0])])
         return output(p, y)
     y = torch.zeros_like(v)

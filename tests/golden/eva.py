@@ -5,10 +5,12 @@ attends exactly to its local set, and to one key and one value for each group of
 arXiv:2511.00576, is the same function computed in another order. LARA: arXiv:2204.04667.
 """
 
+import itertools
 import math
 
 import torch
 
+import draws
 from local_attention import (auto_window, block, over_samples, overlap, see, shifted_cells,
                              table_bias, window_cells, window_side)
 from mixing import by_region, layer_norm, linear, log_sum_exp, merge_heads, qkv_heads, softmax
@@ -153,7 +155,7 @@ def landmarks(site, o, p, place, q, k):
 
 def lara_mix(o, q, k, v, q_bar, k_bar, noise=None):
     """(H, n, d) from the landmarks (H, C, d): arXiv:2204.04667, self-normalised importance sampling
-    with one sample for each of C proposals."""
+    with one sample for each of C proposals, or two (noise: (H, 2 C, d)), each of a proposal of its own."""
     s = q.shape[-1] ** -0.5
 
     def log_feature(omega, x):
@@ -163,6 +165,8 @@ def lara_mix(o, q, k, v, q_bar, k_bar, noise=None):
     if o.proposal.endswith("mixed"):
         k_bar = softmax(s * k_bar @ k_bar.transpose(-1, -2)) @ k_bar
     mu = q_bar + k_bar
+    if noise is not None and noise.shape != mu.shape:
+        q_bar, mu = q_bar.repeat(1, 2, 1), mu.repeat(1, 2, 1)
     omega = mu if noise is None else mu + noise
     of_keys = log_feature(omega, k)
     f, kappa = softmax(of_keys) @ v, log_sum_exp(of_keys)
@@ -179,11 +183,23 @@ def lara_mix(o, q, k, v, q_bar, k_bar, noise=None):
     return softmax(scores.transpose(-1, -2)) @ f
 
 
+def lara_noise(site, o, sample):
+    """What training adds to the landmarks of an image that is one map; None: nothing."""
+    if not site.training or not o.noise:
+        return None
+    assert not site.window[0]
+    drawn = draws.rows("lara_noise:attn", sample, site.H, o.landmarks * (1 + (o.samples == "two")),
+                       site.D // site.H)
+    return torch.cat([drawn, -drawn], 1) if o.samples == "antithetic" else drawn
+
+
 def lara(site, o, p, x, regions):
     assert o.landmarks <= site.grid[0] * site.grid[1], "more landmarks than patches"
     q, k, v = qkv_heads(site, p, x)
+    samples = itertools.count()  # of places, which come image by image
 
     def one(place, q, k, v):
-        return lara_mix(o, q, k, v, *landmarks(site, o, p, place, q, k))
+        return lara_mix(o, q, k, v, *landmarks(site, o, p, place, q, k),
+                        lara_noise(site, o, next(samples)))
 
     return linear(p, "proj", merge_heads(by_region(site, regions, one, q, k, v)))
