@@ -36,8 +36,8 @@ const struct field eva_fields[] = {
                "keys and groups reach half a window over their borders, as far as the map goes"),
     FIELD_BOOL(struct eva, rpe, true, "relative position bias inside windows"),
     FIELD_INT(struct eva, group, 0, 0, 64,
-              "patches along a group, which divide the map; 0: rows of the map / automatic window, or less "
-              "where that does not divide it"),
+              "patches along a group, which divide the map; 0: rows of the map / automatic window, or what "
+              "is next to that and divides the map"),
     FIELD_ENUM(
         struct eva, param, PARAM_DEFAULT, param_names,
         "how keys and queries are pooled: linear map and norm of their means; sum: omega is the "
@@ -76,13 +76,19 @@ enum attn_placement eva_placement(const void *options, const struct attn_site *s
 }
 
 /* As in the authors' code rows of the map / automatic window, where that divides both sides; else the
- * largest side below it that does. */
+ * next side below it, or else above, that does and is not 1; else 0. */
 static int eva_group(const struct eva *o, const struct attn_site *s)
 {
-    int group = o->group ? o->group : s->grid[0] / windows_auto(s->grid);
-    while (!o->group && (s->grid[0] % group || s->grid[1] % group))
-        group--;
-    return group;
+    int rows = s->grid[0], columns = s->grid[1], rule = rows / windows_auto(s->grid);
+    if (o->group || (rows % rule == 0 && columns % rule == 0))
+        return o->group ? o->group : rule;
+    for (int side = rule - 1; side > 1; side--)
+        if (rows % side == 0 && columns % side == 0)
+            return side;
+    for (int side = rule + 1; side <= rows; side++)
+        if (rows % side == 0 && columns % side == 0)
+            return side;
+    return 0;
 }
 
 static struct eva_geometry geometry_of(const struct eva *o, const struct attn_site *s)
@@ -124,6 +130,11 @@ enum status eva_check(const void *options, const struct attn_site *s, struct err
                          "borders (false would do)");
     if (o->window)
         status = windows_check_side("window", o->window, s->grid, err);
+    if (!status && !eva_group(o, s))
+        return error_set(err, ERR_INPUT,
+                         "group: no square but that of one patch divides a map of %d x %d (\"group\": 1 has "
+                         "patches as groups, where omega has no effect; another patch_size has others)",
+                         s->grid[0], s->grid[1]);
     if (!status)
         status = windows_check_side("group", eva_group(o, s), s->grid, err);
     if (status || o->visibility != EVA_DISJOINT || o->allow_gaps)

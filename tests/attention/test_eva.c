@@ -50,12 +50,12 @@ static void end_both(struct layer *a, struct layer *b)
     layer_end(b);
 }
 
-/* Rows / window where that divides the map (14 / 7, 8 / 4), else the next side below it that does. */
+/* Rows / window where that divides the map (14 / 7, 8 / 4), else the next side that does. */
 TEST(groups__are_of_a_side_that_divides_the_map)
 {
     static const struct {
         int rows, columns, group;
-    } maps[] = {{14, 14, 2}, {8, 8, 2}, {3, 7, 1}, {6, 9, 1}, {12, 9, 3}, {4, 1, 1}, {40, 24, 4}};
+    } maps[] = {{14, 14, 2}, {8, 8, 2}, {6, 9, 3}, {12, 9, 3}, {40, 24, 4}};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
         const struct attn_site site = layer_map(maps[i].rows, maps[i].columns, 1);
         struct layer a, b;
@@ -65,6 +65,9 @@ TEST(groups__are_of_a_side_that_divides_the_map)
         CHECK(memcmp(a.rig.y, b.rig.y, a.rig.y_count * sizeof(real)) == 0);
         end_both(&a, &b);
     }
+    layer_check_refused("\"eva\"", layer_map(3, 7, 0),
+                        "group: no square but that of one patch divides a map of 3 x 7 (\"group\": 1 has");
+    layer_check_refused("{\"name\": \"eva\", \"group\": 1}", layer_map(3, 7, 0), NULL);
 }
 
 TEST(a_window_as_large_as_the_map__is_standard_attention_where_nothing_is_seen_twice) /* T-EVA-1 */
