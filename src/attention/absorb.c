@@ -1,11 +1,11 @@
 /* absorb.c - products of projections, formed once when a layer starts: plain loops, sums in double. */
 #include "attention/absorb.h"
 
-/* Whether the old layer has that map of the tokens for a head of the whole width, and the new one has
+/* Whether the old layer has that map of the tokens for heads that share the width, and the new one has
  * none. */
 static bool can_absorb(const struct adapt *a, const struct adapt_part *old, char map)
 {
-    return a->site->H == 1 && old->value && old->rows == a->site->D && old->columns == a->site->D &&
+    return old->value && old->rows == a->site->D && old->columns == a->site->D &&
            !adapt_weight(a->to, map).value;
 }
 
@@ -19,25 +19,27 @@ static double dot(const real *a, size_t a_stride, const real *b, size_t b_stride
 
 void absorb_keys(const struct adapt *a)
 {
-    size_t D = (size_t)a->site->D;
+    size_t D = (size_t)a->site->D, d = D / (size_t)a->site->H;
     struct adapt_part k = adapt_weight(a->from, 'k'), q = adapt_weight(a->from, 'q');
     struct adapt_part bias = adapt_bias(a->from, 'q');
     struct adapt_part to = adapt_weight(a->to, 'q'), to_bias = adapt_bias(a->to, 'q');
     if (!can_absorb(a, &k, 'k') || !q.value || q.rows != a->site->D || to.rows != q.rows)
         return;
     for (size_t i = 0; i < D; i++) {
-        for (size_t j = 0; j < D; j++) {
-            to.value[i * D + j] = (real)dot(k.value + i, D, q.value + j, D, D);
-        }
+        const size_t head = i / d * d; /* rows of both maps that belong to the head of column i */
+        const real *column = k.value + head * D + i;
+        for (size_t j = 0; j < D; j++)
+            to.value[i * D + j] = (real)dot(column, D, q.value + head * D + j, D, d);
         if (to_bias.value && bias.value)
-            to_bias.value[i] = (real)dot(bias.value, 1, k.value + i, D, D);
+            to_bias.value[i] = (real)dot(bias.value + head, 1, column, D, d);
     }
     adapt_use(&k);
     struct adapt_part unseen = adapt_bias(a->from, 'k'); /* it has no effect in either */
     adapt_use(&unseen);
-    adapt_say(to.tensor, "times W_k^T");
+    const char *how = d == D ? "times W_k^T" : "times its columns' part of W_k^T";
+    adapt_say(to.tensor, "%s", how);
     if (to_bias.value && bias.value)
-        adapt_say(to_bias.tensor, "times W_k^T");
+        adapt_say(to_bias.tensor, "%s", how);
 }
 
 void absorb_values(const struct adapt *a)

@@ -79,16 +79,21 @@ struct pair {
     struct tensors old, new;
 };
 
-static void begin_pair(struct pair *p, const char *json, const char *from, struct attn_site site,
-                       double size)
+static void convert(struct pair *p, const char *json)
 {
-    begin_trained(&p->from, from, site, size);
-    begin_fresh(&p->to, json, site);
+    begin_fresh(&p->to, json, p->from.site);
     tensors_of(&p->old, &p->from);
     tensors_of(&p->new, &p->to);
     attn_adapt(&p->new.layer, &p->old.layer);
     fill_input(&p->from);
     fill_input(&p->to);
+}
+
+static void begin_pair(struct pair *p, const char *json, const char *from, struct attn_site site,
+                       double size)
+{
+    begin_trained(&p->from, from, site, size);
+    convert(p, json);
 }
 
 static void end_pair(struct pair *p)
@@ -265,6 +270,62 @@ TEST(one_head__gives_its_projections_to_those_that_are_left)
     CHECK(conversion_error("\"efficient\"", "\"optimized\"", map_site(1, 1), 1) < 10 * rig_rounding);
 }
 
+/* Makes the second of two heads ask and answer as the first does. */
+static void weigh_alike(struct layer *l)
+{
+    size_t D = (size_t)l->site.D, d = D / 2;
+    real *weight = layer_value(l, "qkv.weight"), *bias = layer_value(l, "qkv.bias");
+    for (size_t map = 0; map < 2; map++) {
+        memcpy(weight + (map * D + d) * D, weight + map * D * D, d * D * sizeof *weight);
+        memcpy(bias + map * D + d, bias + map * D, d * sizeof *bias);
+    }
+}
+
+/* Leaves keys and values of each of two heads the columns of that head alone. */
+static void keep_apart(struct layer *l)
+{
+    size_t D = (size_t)l->site.D, d = D / 2;
+    real *weight = layer_value(l, "qkv.weight");
+    for (size_t row = D; row < 3 * D; row++)
+        for (size_t column = 0; column < D; column++)
+            if (row % D / d != column / d)
+                weight[row * D + column] = 0;
+}
+
+TEST(heads__give_their_projections_to_those_that_are_left_where_these_can_stand_for_them)
+{
+    static const struct {
+        const char *json;
+        void (*make)(struct layer *l);
+    } list[] = {
+        {"\"optimized\"", weigh_alike}, {"\"optimized\"", keep_apart}, {"\"efficient\"", keep_apart},
+        {"\"super\"", keep_apart}, {"{\"name\": \"super\", \"base\": \"optimized\"}", weigh_alike},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        struct pair p;
+        begin_trained(&p.from, "\"standard\"", map_site(2, 1), 1);
+        list[i].make(&p.from);
+        convert(&p, list[i].json);
+        double error = pair_error(&p);
+        test_about("%s, %d: error %.4g", list[i].json, (int)i, error);
+        CHECK(error < 10 * rig_rounding);
+        end_pair(&p);
+    }
+}
+
+/* Elsewhere they stay near, the nearer the more the heads weigh alike. */
+TEST(heads__give_what_is_near_elsewhere)
+{
+    static const struct {
+        const char *json;
+        double bounds[3]; /* for the sizes */
+    } list[] = {{"\"optimized\"", {0.16, 0.45, 0.75}}, {"\"efficient\"", {0.18, 0.52, 0.85}}};
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 3; k++)
+            CHECK(conversion_error(list[i].json, "\"standard\"", map_site(2, 0), sizes[k]) <
+                  list[i].bounds[k]);
+}
+
 /* What has no projection of keys or values has the tokens themselves. */
 TEST(missing_projections__become_the_identity)
 {
@@ -373,9 +434,13 @@ TEST(every_tensor__is_told_with_its_origin)
     begin_pair(&p, "\"optimized\"", "\"standard\"", map_site(2, 0), 1);
     CHECK_STR(named(&p.new, "qk.weight")->how, "q of qkv.weight, k of qkv.weight");
     CHECK(named(&p.new, "qk.weight")->loaded && named(&p.new, "qk.bias")->loaded);
-    CHECK_INT((int)named(&p.old, "qkv.weight")->used, 3);
+    CHECK_INT((int)named(&p.old, "qkv.weight")->used, 7);
     CHECK_INT(named(&p.old, "qkv.weight")->parts, 3);
-    CHECK_STR(named(&p.new, "proj.weight")->how, "");
+    CHECK_STR(named(&p.new, "proj.weight")->how, "times W_v");
+    end_pair(&p);
+    begin_pair(&p, "\"efficient\"", "\"standard\"", map_site(2, 0), 1);
+    CHECK_STR(named(&p.new, "q.weight")->how,
+              "q of qkv.weight, times its columns' part of W_k^T");
     end_pair(&p);
     begin_pair(&p, "\"standard\"", "\"efficient\"", map_site(2, 0), 1);
     CHECK_STR(named(&p.new, "qkv.weight")->how, "q of q.weight, k the identity, v the identity");
