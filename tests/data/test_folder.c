@@ -55,7 +55,7 @@ TEST(listing__order_is_torchvisions)
     };
     enum { N = sizeof names / sizeof names[0] };
     for (int i = N - 1; i >= 0; i--)
-        put_bytes(folder, names[i], "x", (size_t)i);
+        put_bytes(folder, names[i], "0123456789abc", (size_t)i);
     put_bytes(folder, "stray.png", "x", 1);
     put_bytes(folder, ".hidden/1.png", "x", 1);
     put_bytes(folder, "a/.hidden.png", "x", 1);
