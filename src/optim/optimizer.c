@@ -64,29 +64,34 @@ static long long piece_count(size_t elements)
     return (long long)((elements + PIECE - 1) / PIECE);
 }
 
-/* Updates the elements first .. last - 1, parameter by parameter, for decay differs between them.
- */
-static void update_piece(const struct optimizer *o, const void *options, struct params *p,
-                         size_t first, size_t last, double lr, double scale, long long update)
+/* One update of all trained parameters. */
+struct step {
+    const struct choice *optimizer;
+    struct params *params;
+    const double *rates;
+    double lr, scale;
+    long long update;
+};
+
+/* The elements of parameter `number` that lie in first .. last - 1. */
+static void update_param(const struct step *s, int number, size_t first, size_t last)
 {
-    const struct optimizer_base *base = options;
-    for (int i = 0; i < p->count; i++) {
-        const struct param *param = p->list[i];
-        if (param->flags & (PARAM_FROZEN | PARAM_BUFFER))
-            continue;
-        size_t from = param->at > first ? param->at : first;
-        size_t end = param->at + param->count;
-        size_t to = end < last ? end : last;
-        double decay = param->flags & PARAM_DECAY ? base->weight_decay : 0;
-        if (from < to)
-            o->update(options, p, from, to - from, lr, decay, scale, update);
-    }
+    const struct param *param = s->params->list[number];
+    if (param->flags & (PARAM_FROZEN | PARAM_BUFFER))
+        return;
+    size_t from = param->at > first ? param->at : first;
+    size_t end = param->at + param->count;
+    size_t to = end < last ? end : last;
+    double decay = param->flags & PARAM_DECAY ? optimizer_base_of(s->optimizer)->weight_decay : 0;
+    double lr = s->rates ? s->lr * s->rates[number] : s->lr;
+    if (from < to)
+        optimizer_of(s->optimizer)->update(s->optimizer->options, s->params, from, to - from, lr,
+                                           decay, s->scale, s->update);
 }
 
-void optimizer_step(const struct choice *optimizer, struct params *p, double lr, double scale,
-                    long long update, int threads)
+static void update_pieces(const struct step *s, int threads)
 {
-    const struct optimizer *o = optimizer_of(optimizer);
+    const struct params *p = s->params;
     long long pieces = piece_count(p->trained);
 #pragma omp parallel num_threads(threads) if (pieces > 1)
     {
@@ -95,9 +100,32 @@ void optimizer_step(const struct choice *optimizer, struct params *p, double lr,
         for (long long i = 0; i < pieces; i++) {
             size_t first = (size_t)i * PIECE;
             size_t last = p->trained - first < PIECE ? p->trained : first + PIECE;
-            update_piece(o, optimizer->options, p, first, last, lr, scale, update);
+            for (int k = 0; k < p->count; k++)
+                update_param(s, k, first, last);
         }
     }
+}
+
+static void update_wholes(const struct step *s, int threads)
+{
+    const struct params *p = s->params;
+#pragma omp parallel num_threads(threads) if (p->trained > PIECE)
+    {
+        kernels_thread_init();
+#pragma omp for schedule(dynamic, 1)
+        for (int k = 0; k < p->count; k++)
+            update_param(s, k, 0, p->trained);
+    }
+}
+
+void optimizer_step(const struct choice *optimizer, struct params *p, const double *rates, double lr,
+                    double scale, long long update, int threads)
+{
+    const struct step s = {optimizer, p, rates, lr, scale, update};
+    if (optimizer_of(optimizer)->whole)
+        update_wholes(&s, threads);
+    else
+        update_pieces(&s, threads);
 }
 
 void optimizer_average(struct params *p, double decay, int threads)

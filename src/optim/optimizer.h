@@ -15,6 +15,7 @@ struct optimizer_base {
 /* Name, summary and fields stand in the file's `const struct kind NAME_optimizer`. */
 struct optimizer {
     int moments; /* blocks in params */
+    bool whole;  /* an update has to see all elements of a parameter at once; else any part of them */
 
     /* What the ranges of single fields cannot say: ERR_INPUT with "KEY: WHAT (HINT)". NULL:
      * nothing. */
@@ -39,10 +40,11 @@ MUST_USE enum status optimizer_check(const struct choice *optimizer, struct erro
  * that does not depend on the number of threads. */
 double optimizer_grad_norm(const struct params *p, int threads);
 
-/* One update of all trained parameters; weight decay where PARAM_DECAY is set. The bits do not
- * depend on the number of threads. */
-void optimizer_step(const struct choice *optimizer, struct params *p, double lr, double scale,
-                    long long update, int threads);
+/* One update of all trained parameters; weight decay where PARAM_DECAY is set. rates: a factor of the
+ * learning rate for each parameter of the list, NULL: 1. The bits do not depend on the number of
+ * threads. */
+void optimizer_step(const struct choice *optimizer, struct params *p, const double *rates, double lr,
+                    double scale, long long update, int threads);
 
 /* p->average = decay average + (1 - decay) values; frozen parameters and buffers are copied. */
 void optimizer_average(struct params *p, double decay, int threads);

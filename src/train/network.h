@@ -51,6 +51,7 @@ struct network {
     int batch, slice; /* images in a batch at most; in a slice of infer, and of train as well unless it
                          needs the whole batch (train->options.batch) */
     int lanes, moments; /* 0 under NETWORK_INFER */
+    double *rates; /* factors of the learning rate, one a parameter; NULL: all are 1 */
     int threads;        /* at most as many as can be of use */
     int infer_workers, train_workers; /* threads with a step block: see runner_workers */
     int train_threads;  /* of an update: as many as run its lanes, so that the team keeps its size */

@@ -112,7 +112,7 @@ enum status step_update(struct step *s, const struct batch *last, double lr, lon
     double scale = 1;
     if (t->clip_norm.name == -1)
         scale = fmin(1, t->clip_norm.number / (s->grad_norm + 1e-6));
-    optimizer_step(&t->optimizer, &n->params, lr, scale, update + 1, n->train_threads);
+    optimizer_step(&t->optimizer, &n->params, n->rates, lr, scale, update + 1, n->train_threads);
     if (n->params.average) {
         double rise = t->ema->warmup > 0 ? 1 - exp(-(double)update / t->ema->warmup) : 1;
         optimizer_average(&n->params, t->ema->decay * rise, n->train_threads);

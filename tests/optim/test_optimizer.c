@@ -1,6 +1,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -69,12 +70,18 @@ static const double scale = 0.75; /* of all gradients */
 /* What one element becomes after all updates, in double and step by step. */
 typedef double reference(double w, size_t i, double decay);
 
+/* The learning rate of element i: that of the bias is halved. */
+static double rate_of(long long update, size_t i)
+{
+    return rate(update) * (i < ROWS * COLS ? 1 : 0.5);
+}
+
 static double adamw_reference(double w, size_t i, double decay)
 {
     const double beta1 = 0.8, beta2 = 0.95, eps = 1e-6;
     double m = 0, v = 0;
     for (long long t = 1; t <= UPDATES; t++) {
-        double g = (double)(real)gradient(t, i) * scale, lr = rate(t);
+        double g = (double)(real)gradient(t, i) * scale, lr = rate_of(t, i);
         w *= 1 - lr * decay;
         m = beta1 * m + (1 - beta1) * g;
         v = beta2 * v + (1 - beta2) * g * g;
@@ -91,7 +98,7 @@ static double sgd_step(double w, size_t i, double decay, bool nesterov)
     for (long long t = 1; t <= UPDATES; t++) {
         double g = (double)(real)gradient(t, i) * scale + decay * w;
         b = t == 1 ? g : momentum * b + g;
-        w -= rate(t) * (nesterov ? g + momentum * b : b);
+        w -= rate_of(t, i) * (nesterov ? g + momentum * b : b);
     }
     return w;
 }
@@ -106,11 +113,27 @@ static double nesterov_reference(double w, size_t i, double decay)
     return sgd_step(w, i, decay, true);
 }
 
+/* The bias learns at half the rate. */
+static const double rates[] = {1, 1, 0.5};
+
+static double lion_reference(double w, size_t i, double decay)
+{
+    const double beta1 = 0.8, beta2 = 0.95;
+    double m = 0;
+    for (long long t = 1; t <= UPDATES; t++) {
+        double g = (double)(real)gradient(t, i) * scale, lr = rate_of(t, i);
+        double c = beta1 * m + (1 - beta1) * g;
+        w = w * (1 - lr * decay) - lr * ((c > 0) - (c < 0));
+        m = beta2 * m + (1 - beta2) * g;
+    }
+    return w;
+}
+
 static void run_updates(struct params *p, const struct choice *o, int threads)
 {
     for (long long t = 1; t <= UPDATES; t++) {
         set_gradients(p, t);
-        optimizer_step(o, p, rate(t), scale, t, threads);
+        optimizer_step(o, p, rates, rate(t), scale, t, threads);
     }
 }
 
@@ -152,9 +175,63 @@ TEST(sgd__follows_the_formula_with_nesterov)
                   nesterov_reference, 0.3);
 }
 
-TEST(optimizer__bits_do_not_depend_on_threads)
+TEST(lion__follows_the_formula)
 {
-    struct choice o = optimizer_of_text("{\"name\": \"adamw\"}");
+    check_against("{\"name\": \"lion\", \"weight_decay\": 0.3, \"betas\": [0.8, 0.95]}",
+                  lion_reference, 0.3);
+}
+
+/* All elements of one tensor, for the length of its step depends on all of them. */
+static void lamb_reference(double *w, size_t first, size_t count, double decay)
+{
+    const double beta1 = 0.8, beta2 = 0.95, eps = 1e-6;
+    double *m = calloc(count, sizeof *m), *v = calloc(count, sizeof *v), *u = calloc(count, sizeof *u);
+    CHECK(m && v && u);
+    for (long long t = 1; t <= UPDATES; t++) {
+        double lengths[2] = {0, 0};
+        for (size_t i = 0; i < count; i++) {
+            double g = (double)(real)gradient(t, first + i) * scale;
+            m[i] = beta1 * m[i] + (1 - beta1) * g;
+            v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+            double m_hat = m[i] / (1 - pow(beta1, (double)t));
+            double v_hat = v[i] / (1 - pow(beta2, (double)t));
+            u[i] = m_hat / (sqrt(v_hat) + eps) + decay * w[i];
+            lengths[0] += w[i] * w[i];
+            lengths[1] += u[i] * u[i];
+        }
+        double trust = decay > 0 ? sqrt(lengths[0] / lengths[1]) : 1;
+        for (size_t i = 0; i < count; i++)
+            w[i] -= rate_of(t, first) * trust * u[i];
+    }
+    free(m);
+    free(v);
+    free(u);
+}
+
+TEST(lamb__steps_are_as_long_as_the_tensors_that_decay)
+{
+    struct choice o = optimizer_of_text("{\"name\": \"lamb\", \"weight_decay\": 0.3, "
+                                        "\"betas\": [0.8, 0.95], \"eps\": 1e-6}");
+    struct params p;
+    make_params(&p, &o);
+    double *want = malloc(p.trained * sizeof *want);
+    CHECK(want != NULL);
+    for (size_t i = 0; i < p.trained; i++)
+        want[i] = (double)p.values[i];
+    run_updates(&p, &o, 2);
+    lamb_reference(want, 0, ROWS * COLS, 0.3);
+    lamb_reference(want + ROWS * COLS, ROWS * COLS, BIAS, 0);
+    for (size_t i = 0; i < p.trained; i++) {
+        test_about("element %zu of %zu", i, p.trained);
+        CHECK_NEAR(p.values[i], want[i], 2 * tolerance * (1 + fabs(want[i])));
+    }
+    free(want);
+    params_free(&p);
+}
+
+static void check_threads(const char *text)
+{
+    struct choice o = optimizer_of_text(text);
     struct params one, more;
     make_params(&one, &o);
     run_updates(&one, &o, 1);
@@ -170,6 +247,12 @@ TEST(optimizer__bits_do_not_depend_on_threads)
         params_free(&more);
     }
     params_free(&one);
+}
+
+TEST(optimizer__bits_do_not_depend_on_threads)
+{
+    for (int i = 0; optimizer_kinds(i); i++)
+        check_threads(test_text("{\"name\": \"%s\"}", optimizer_kinds(i)->name));
 }
 
 TEST(optimizer_grad_norm__is_the_root_of_all_squares)
@@ -208,6 +291,13 @@ TEST(optimizer_check__refuses_what_does_not_fit_together)
     struct choice betas = optimizer_of_text("{\"name\": \"adamw\", \"betas\": [0.9]}");
     CHECK_INT(optimizer_check(&betas, &err), ERR_INPUT);
     CHECK_CONTAINS(err.text, "betas: has 1");
+    static const char *const pairs[] = {"lamb", "lion"};
+    for (int i = 0; i < 2; i++) {
+        struct choice three =
+            optimizer_of_text(test_text("{\"name\": \"%s\", \"betas\": [0, 0, 0]}", pairs[i]));
+        CHECK_INT(optimizer_check(&three, &err), ERR_INPUT);
+        CHECK_CONTAINS(err.text, "betas: has 3");
+    }
     struct choice flat =
         optimizer_of_text("{\"name\": \"sgd\", \"momentum\": 0, \"nesterov\": true}");
     CHECK_INT(optimizer_check(&flat, &err), ERR_INPUT);
