@@ -3,7 +3,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "nn/interpolate.h"
 
 static const char table_name[] = "relative_position_bias_table";
 
@@ -156,23 +159,63 @@ static void copy_table(struct adapt_tensor *to, const struct attn_offsets *ours,
         adapt_say(to, "as many offsets as there are");
 }
 
-/* Whether the tensor is the layer's table; it is filled then. */
-static bool adapt_table(struct adapt_tensor *t, const struct adapt_layer *to,
-                        const struct adapt_layer *from)
+/* The number of offsets along both axes. */
+static void table_grid(int grid[2], const struct attn_offsets *o)
 {
-    struct attn_offsets ours, theirs;
-    if (strcmp(t->name, table_name) != 0 || !attn_table_offsets(to->attention, &to->site, &ours) ||
-        !is_table(t, &ours))
-        return false;
+    for (int axis = 0; axis < 2; axis++)
+        grid[axis] = 2 * o->reach[axis] - 1;
+}
+
+/* The old layer's table as its attention would have it in the new layer's windows. */
+static enum status resample_table(struct adapt_tensor *to, const struct attn_offsets *ours,
+                                  struct adapt_tensor *from, const struct attn_offsets *theirs,
+                                  const struct attn_offsets *scaled, struct error *err)
+{
+    int old[2], wanted[2], H = to->shape.dim[1];
+    table_grid(old, theirs);
+    table_grid(wanted, scaled);
+    struct adapt_tensor middle = *from;
+    middle.shape = SHAPE(wanted[0] * wanted[1], H);
+    middle.value = malloc(shape_count(&middle.shape) * sizeof *middle.value);
+    if (!middle.value)
+        return error_memory(err, shape_count(&middle.shape) * sizeof *middle.value);
+    enum status status =
+        nn_interpolate(middle.value, wanted, from->value, old, H, INTERPOLATE_PLAIN, err);
+    if (!status) {
+        adapt_say(to, "%d x %d offsets from %d x %d", wanted[0], wanted[1], old[0], old[1]);
+        copy_table(to, ours, &middle, scaled);
+        from->used = 1;
+        to->resized = true;
+    }
+    free(middle.value);
+    return status;
+}
+
+static enum status fill_table(struct adapt_tensor *t, const struct attn_offsets *ours,
+                              const struct adapt_layer *to, const struct adapt_layer *from,
+                              struct error *err)
+{
+    struct attn_offsets theirs, scaled;
     struct adapt_tensor *old = adapt_find(from, table_name);
-    if (old && attn_table_offsets(from->attention, &from->site, &theirs) && is_table(old, &theirs) &&
-        old->shape.dim[1] == t->shape.dim[1]) {
-        copy_table(t, &ours, old, &theirs);
-    } else {
+    if (!old || !attn_table_offsets(from->attention, &from->site, &theirs) ||
+        !is_table(old, &theirs) || old->shape.dim[1] != t->shape.dim[1]) {
         memset(t->value, 0, shape_count(&t->shape) * sizeof *t->value);
         adapt_say(t, "0");
+        return OK;
     }
-    return true;
+    if (attn_table_offsets(from->attention, &to->site, &scaled) &&
+        (scaled.reach[0] != theirs.reach[0] || scaled.reach[1] != theirs.reach[1]))
+        return resample_table(t, ours, old, &theirs, &scaled, err);
+    copy_table(t, ours, old, &theirs);
+    return OK;
+}
+
+/* Whether the tensor is the layer's table, and where that has which offset. */
+static bool is_own_table(const struct adapt_tensor *t, const struct adapt_layer *to,
+                         struct attn_offsets *ours)
+{
+    return strcmp(t->name, table_name) == 0 && attn_table_offsets(to->attention, &to->site, ours) &&
+           is_table(t, ours);
 }
 
 /* --- the layer ---------------------------------------------------------------------------------- */
@@ -187,23 +230,34 @@ static void adapt_same(struct adapt_tensor *t, const struct adapt_layer *from)
     old->used = 1;
 }
 
-void attn_adapt(struct adapt_layer *to, struct adapt_layer *from)
+bool attn_same(const struct choice *a, const struct choice *b)
 {
+    return a->kind->impl == b->kind->impl &&
+           (!a->kind->size || memcmp(a->options, b->options, a->kind->size) == 0);
+}
+
+enum status attn_adapt(struct adapt_layer *to, struct adapt_layer *from, struct error *err)
+{
+    struct attn_offsets offsets;
+    enum status status = OK;
     for (int i = 0; i < from->count; i++) {
         struct adapt_tensor *t = &from->list[i];
         int maps = maps_in(t);
         t->parts = maps ? maps : 1;
     }
-    for (int i = 0; i < to->count; i++) {
+    for (int i = 0; i < to->count && !status; i++) {
         struct adapt_tensor *t = &to->list[i];
-        if (!adapt_maps(t, from) && !adapt_table(t, to, from))
+        if (is_own_table(t, to, &offsets))
+            status = fill_table(t, &offsets, to, from, err);
+        else if (!adapt_maps(t, from))
             adapt_same(t, from);
     }
     const struct attn_variant *v = to->attention->kind->impl;
     const struct attn_site site = attn_seen(to->attention, &to->site);
     const struct adapt a = {to, from, &site};
-    if (v->adapt)
+    if (!status && v->adapt && !attn_same(to->attention, from->attention))
         v->adapt(&a, to->attention->options);
+    return status;
 }
 
 /* --- for hooks ---------------------------------------------------------------------------------- */

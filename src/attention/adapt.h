@@ -6,9 +6,10 @@
  *      the old layer has a map of queries but none of keys or values, it uses the tokens themselves,
  *      and the new map is the identity.
  *   2. Tables of biases by relative position are taken over offset by offset, and 0 for offsets that
- *      the old layer has no number for.
+ *      the old layer has no number for. Where the model's windows have another size, the table is
+ *      resampled first, as the authors of Swin do.
  *   3. Any other tensor of the same name and shape is the same tensor.
- *   4. The hook of the variant sees both layers then. */
+ *   4. The hook of the variant sees both layers then, unless both have the same attention. */
 #ifndef ATTENTION_ADAPT_H
 #define ATTENTION_ADAPT_H
 
@@ -23,7 +24,7 @@ struct adapt_tensor {
 
     /* Of the layer to fill: whether trained values are in it; and what is to be said of it, "" where
      * it is the tensor of the same name, or as at the start. */
-    bool loaded;
+    bool loaded, resized; /* resized: loaded by resampling */
     char how[ADAPT_HOW];
 
     /* Of the old layer: the parts in use, a bit each, and how many there are (3 in qkv, 1 in proj). */
@@ -40,8 +41,11 @@ struct adapt_layer {
 };
 
 /* Fills `to`, which has its initial values, from `from`. Both sites are those of the models; they
- * have the same tokens, width and heads. */
-void attn_adapt(struct adapt_layer *to, struct adapt_layer *from);
+ * have the same width and heads. ERR_MEMORY alone. */
+MUST_USE enum status attn_adapt(struct adapt_layer *to, struct adapt_layer *from, struct error *err);
+
+/* Whether two layers have the same attention with the same options. */
+bool attn_same(const struct choice *a, const struct choice *b);
 
 /* Where a table of relative positions has what: row
  *     (dy + reach[0] - 1) (2 reach[1] - 1) + dx + reach[1] - 1

@@ -251,7 +251,7 @@ static enum status load_weights(struct eval *e, struct error *err)
 {
     char *note;
     enum status status =
-        checkpoint_load(&e->network->params, &e->model->model, e->checkpoint, &note, err);
+        checkpoint_load_resized(&e->network->params, &e->model->model, e->checkpoint, &note, err);
     if (status)
         return status;
     if (note)

@@ -49,14 +49,19 @@ struct model {
     const char *const *derived;           /* last parts of names of tensors that follow from the
                                              options: others store them, and reading ignores them */
     const struct model_layout *layouts;   /* other names, apart from our own */
+    const char *position;       /* of (1, tokens, D): a row for each token before the map of the first
+                                   layer, then one for each of the map; NULL: none */
+    const char *const *tokens;  /* those before the map, in their order, where the options want them */
+    const char *const *twins;   /* pairs of first parts of names, of which the options want one */
 
     /* Writes what it means that a file has tensor `name` in another shape; false: nothing to add. */
     bool (*misfit)(const void *options, const char *name, const struct shape *theirs,
                    char hint[MODEL_HINT_SIZE]);
 
     /* Writes why tensors of the same shapes mean something else in this model with the options `theirs`;
-     * false: they do not. */
-    bool (*conflict)(const void *options, const void *theirs, char hint[MODEL_HINT_SIZE]);
+     * false: they do not. resized: what depends on the sizes of image and windows is made to fit. */
+    bool (*conflict)(const void *options, const void *theirs, bool resized,
+                     char hint[MODEL_HINT_SIZE]);
 };
 
 /* The i-th model or preset as a kind for configs; kind->impl is its struct model. */

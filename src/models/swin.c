@@ -394,15 +394,16 @@ static bool swin_misfit(const void *options, const char *name, const struct shap
     if (side)
         snprintf(size, sizeof size, "of %d x %d", side, side);
     snprintf(hint, MODEL_HINT_SIZE,
-             "the checkpoint has windows %s, the model of %d x %d in stage %d; bias tables are not "
-             "resampled: window_size and image_size must be the checkpoint's",
+             "the checkpoint has windows %s, the model of %d x %d in stage %d: window_size and "
+             "image_size must be the checkpoint's",
              size, h, w, number + 1);
     return true;
 }
 
 /* Windows of 2 x 8 and of 3 x 5 have as many relative positions, those of 4 x 2 and 2 x 4 as well;
  * projections for any number of heads have the same shapes. */
-static bool swin_conflict(const void *options, const void *theirs, char hint[MODEL_HINT_SIZE])
+static bool swin_conflict(const void *options, const void *theirs, bool resized,
+                          char hint[MODEL_HINT_SIZE])
 {
     const struct swin *ours = options, *other = theirs;
     for (int i = 0; i < ours->depths.count && i < other->depths.count; i++) {
@@ -413,11 +414,11 @@ static bool swin_conflict(const void *options, const void *theirs, char hint[MOD
                      i, a.heads, b.heads);
             return true;
         }
-        if (a.window[0] == b.window[0] && a.window[1] == b.window[1])
+        if (resized || (a.window[0] == b.window[0] && a.window[1] == b.window[1]))
             continue;
         snprintf(hint, MODEL_HINT_SIZE,
-                 "the checkpoint has windows of %d x %d, the model of %d x %d in stage %d; bias tables "
-                 "are not resampled: window_size and image_size must be the checkpoint's",
+                 "the checkpoint has windows of %d x %d, the model of %d x %d in stage %d: window_size "
+                 "and image_size must be the checkpoint's",
                  b.window[0], b.window[1], a.window[0], a.window[1], i + 1);
         return true;
     }

@@ -212,28 +212,64 @@ static bool vit_misfit(const void *options, const char *name, const struct shape
         return true;
     }
     snprintf(hint, MODEL_HINT_SIZE,
-             "position embeddings are not resampled: the checkpoint has %d tokens, the model %d; "
-             "image_size and patch_size must be the checkpoint's",
+             "the checkpoint has %d tokens, the model %d: image_size, patch_size, pool and distilled "
+             "must be the checkpoint's",
              theirs->dim[1], vit_tokens(m));
     return true;
 }
 
-static bool vit_conflict(const void *options, const void *theirs, char hint[MODEL_HINT_SIZE])
+static bool vit_conflict(const void *options, const void *theirs, bool resized,
+                         char hint[MODEL_HINT_SIZE])
 {
     const struct vit *ours = options, *other = theirs;
-    if (ours->heads == other->heads)
+    if (ours->heads != other->heads) {
+        snprintf(hint, MODEL_HINT_SIZE,
+                 "model.heads is %d, the checkpoint's %d: its projections are made for that many",
+                 ours->heads, other->heads);
+        return true;
+    }
+    struct attn_site a = vit_site(ours, 1, 0), b = vit_site(other, 1, 0);
+    if (resized || (a.grid[0] == b.grid[0] && a.grid[1] == b.grid[1]))
         return false;
     snprintf(hint, MODEL_HINT_SIZE,
-             "model.heads is %d, the checkpoint's %d: its projections are made for that many",
-             ours->heads, other->heads);
+             "the checkpoint has %d x %d patches, the model %d x %d: image_size and patch_size must be "
+             "the checkpoint's",
+             b.grid[0], b.grid[1], a.grid[0], a.grid[1]);
     return true;
 }
 
+/* torchvision's VisionTransformer. */
+static void rename_torchvision(char theirs[MODEL_NAME_SIZE], const char *ours)
+{
+    static const char *const parts[][2] = {
+        {"attn.qkv.", "self_attention.in_proj_"}, {"attn.proj.", "self_attention.out_proj."},
+        {"attn.", "self_attention."}, {"norm1.", "ln_1."}, {"norm2.", "ln_2."}, {"mlp.fc1.", "mlp.0."}, {"mlp.fc2.", "mlp.3."},
+        {"patch_embed.proj.", "conv_proj."}, {"cls_token", "class_token"},
+        {"pos_embed", "encoder.pos_embedding"}, {"norm.", "encoder.ln."}, {"head.", "heads.head."},
+        {"", ""},
+    };
+    char block[64] = "";
+    int number, length = 0, i = 0;
+    if (sscanf(ours, "blocks.%d.%n", &number, &length) == 1 && length)
+        snprintf(block, sizeof block, "encoder.layers.encoder_layer_%d.", number);
+    const char *rest = ours + length;
+    while (strncmp(rest, parts[i][0], strlen(parts[i][0])) != 0)
+        i++;
+    snprintf(theirs, MODEL_NAME_SIZE, "%s%s%s", block, parts[i][1], rest + strlen(parts[i][0]));
+}
+
 static const char *const vit_heads[] = {"head", "head_dist", NULL};
+static const char *const vit_prefix_tokens[] = {"cls_token", "dist_token", NULL};
+static const char *const vit_twins[] = {"norm.", "fc_norm.", NULL};
+static const struct model_layout vit_layouts[] = {
+    {"torchvision", rename_torchvision}, {NULL, NULL},
+};
 
 const struct model vit_model = {
     .name = "vit", .summary = "Vision Transformer, arXiv:2010.11929",
     .fields = vit_fields, .options_size = sizeof(struct vit),
     .check = vit_check, .shape = vit_shape, .record = vit_record, .layer = vit_layer,
-    .heads = vit_heads, .misfit = vit_misfit, .conflict = vit_conflict,
+    .heads = vit_heads, .layouts = vit_layouts,
+    .position = "pos_embed", .tokens = vit_prefix_tokens, .twins = vit_twins,
+    .misfit = vit_misfit, .conflict = vit_conflict,
 };

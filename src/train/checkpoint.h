@@ -33,11 +33,20 @@ MUST_USE enum status checkpoint_load_values(const struct params *p, const struct
                                             const char *path, real *values, char **note,
                                             struct error *err);
 
+/* As checkpoint_load, but for images or windows of another size than the checkpoint's: position
+ * embeddings (train/position.h) and tables of relative positions (attention/adapt.h) are resampled, and
+ * *note, as far as there is one, says which. ERR_INPUT too where attention has other tensors that depend
+ * on the number of tokens. After an error p->values are not to be used. */
+MUST_USE enum status checkpoint_load_resized(struct params *p, const struct choice *model,
+                                             const char *path, char **note, struct error *err);
+
 /* Start values for training, of a model with the same backbone. Tensors of attention (attn_owns) and
  * of classifiers (model_is_head) may be missing or unexpected; those of classifiers may have another
  * shape, as with other classes, and so may those of attention where it is another one than the
- * checkpoint's, or has other options: such layers are filled by attn_adapt, where a file that does not
- * say its attention counts as the first variant. What is missing elsewhere keeps its values.
+ * checkpoint's, has other options, or another map or window: such layers are filled by attn_adapt,
+ * where a file that does not say its attention counts as the first variant. Tokens before the map may
+ * be there in one of both models alone, position embeddings are resampled, and where both models have
+ * one of two twins (struct model) the other's is taken. What is missing elsewhere keeps its values.
  * Anything else is ERR_INPUT as above: another backbone. *report, which the caller has begun, tells
  * what became of every tensor. */
 MUST_USE enum status checkpoint_init(struct params *p, const struct choice *model,

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const titles[INIT_LISTS] = {"loaded", "initialised", "used in part", "left unused"};
-static const char *const keys[INIT_LISTS] = {"loaded", "initialised", "partly_used", "unused"};
+static const char *const titles[INIT_LISTS] = {"loaded", "resized", "initialised", "used in part",
+                                                "left unused"};
+static const char *const keys[INIT_LISTS] = {"loaded", "resized", "initialised", "partly_used", "unused"};
 
 void init_report_begin(struct init_report *r)
 {
@@ -44,11 +45,15 @@ enum status init_report_add(struct init_report *r, enum init_list list, const ch
 const char *init_report_summary(struct init_report *r)
 {
     int loaded = r->list[INIT_LOADED].count, initialised = r->list[INIT_INITIALISED].count;
+    int resized = r->list[INIT_RESIZED].count;
+    char fitted[32] = "";
+    if (resized)
+        snprintf(fitted, sizeof fitted, "%d resized, ", resized);
     return arena_printf(&r->memory,
-                        "%s: %s to %s: %d of %d tensors loaded, %d initialised; of the "
+                        "%s: %s to %s: %d of %d tensors loaded, %s%d initialised; of the "
                         "checkpoint's %d%s, %d left unused, %d used in part",
-                        r->path, r->from, r->to, loaded, loaded + initialised, initialised,
-                        r->tensors, r->names, r->list[INIT_UNUSED].count,
+                        r->path, r->from, r->to, loaded, loaded + resized + initialised, fitted,
+                        initialised, r->tensors, r->names, r->list[INIT_UNUSED].count,
                         r->list[INIT_PARTLY_USED].count);
 }
 

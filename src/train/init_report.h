@@ -6,9 +6,11 @@
 #include "base/arena.h"
 #include "config/json.h"
 
-/* Every parameter of the model is in one of the first two lists, every tensor of the file in use, in the
- * third, or in the fourth. */
-enum init_list { INIT_LOADED, INIT_INITIALISED, INIT_PARTLY_USED, INIT_UNUSED, INIT_LISTS };
+/* Every parameter of the model is in one of the first three lists, every tensor of the file in use, in
+ * the fourth, or in the fifth. */
+enum init_list {
+    INIT_LOADED, INIT_RESIZED, INIT_INITIALISED, INIT_PARTLY_USED, INIT_UNUSED, INIT_LISTS
+};
 
 struct init_item {
     const char *name, *how; /* how: "" where there is nothing to add */
@@ -32,7 +34,7 @@ void init_report_free(struct init_report *r);
 MUST_USE enum status init_report_add(struct init_report *r, enum init_list list, const char *name,
                                      const char *how, struct error *err);
 
-/* "a.safetensors: standard to hedgehog: 28 of 32 tensors loaded, 4 initialised; ..." */
+/* "a.safetensors: standard to hedgehog: 27 of 32 tensors loaded, 1 resized, 4 initialised; ..." */
 const char *init_report_summary(struct init_report *r);
 
 /* A list by name, with * for the numbers of blocks: "initialised: blocks.*.attn.q_map.weight (2): 2 times

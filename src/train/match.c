@@ -44,8 +44,7 @@ bool match_name(const struct match *m, const char *name, char theirs[MODEL_NAME_
     return length > 0 && length < MODEL_NAME_SIZE + 16;
 }
 
-/* The file's tensor for our `name`. */
-static const struct st_tensor *find(const struct match *m, const char *name)
+const struct st_tensor *match_find(const struct match *m, const char *name)
 {
     char theirs[MODEL_NAME_SIZE + 16];
     return match_name(m, name, theirs) ? st_find(m->file, theirs) : NULL;
@@ -65,7 +64,7 @@ static void choose_names(struct match *m)
     for (m->layout = NULL;; m->layout = next++) {
         int count = 0;
         for (int i = 0; i < p->count; i++)
-            count += find(m, p->list[i]->name) != NULL;
+            count += match_find(m, p->list[i]->name) != NULL;
         if (count > most) {
             most = count;
             best = m->layout;
@@ -128,6 +127,21 @@ static bool is_claimed(const struct match *m, const struct st_tensor *t)
     return false;
 }
 
+/* Of a tensor that only one of two models has: the file's tensor that is the other model's. */
+static const struct st_tensor *find_twin(const struct match *m, const char *name)
+{
+    const char *const *twins = m->twins ? m->model->twins : NULL;
+    for (int i = 0; twins && twins[i]; i++) {
+        char other[MODEL_NAME_SIZE];
+        size_t length = strlen(twins[i]);
+        if (strncmp(name, twins[i], length) != 0)
+            continue;
+        snprintf(other, sizeof other, "%s%s", twins[i ^ 1], name + length);
+        return params_find(m->params, other) ? NULL : match_find(m, other);
+    }
+    return NULL;
+}
+
 static bool is_aside(const struct match *m, const char *name, bool ours)
 {
     return m->aside && m->aside(m->context, name, ours);
@@ -140,7 +154,8 @@ void match_compare(struct match *m)
         const char *name = p->list[i]->name;
         if (is_aside(m, name, true))
             continue;
-        const struct st_tensor *t = m->found[i] = find(m, name);
+        const struct st_tensor *t = match_find(m, name);
+        t = m->found[i] = t ? t : find_twin(m, name);
         if (!t) {
             names_add(&m->missing, name, "");
             m->other_backbone += !may_differ(m, name);
@@ -237,7 +252,7 @@ static bool compare_models(struct match *m, bool (*ask)(struct match *m, const v
 
 static bool ask_conflict(struct match *m, const void *theirs)
 {
-    return m->model->conflict && m->model->conflict(m->options, theirs, m->hint);
+    return m->model->conflict && m->model->conflict(m->options, theirs, m->resized, m->hint);
 }
 
 static bool ask_differences(struct match *m, const void *theirs)

@@ -28,6 +28,8 @@ struct match {
     bool (*aside)(const void *context, const char *name, bool ours); /* whether a tensor, by our name
         or by the file's without prefix, is the caller's affair; NULL: none is */
     const void *context;
+    bool twins;                        /* tensors may be those of twins (struct model) */
+    bool resized;                      /* sizes of image and windows may differ */
     int matched;
     struct names missing, unexpected, shapes;
     int other_backbone; /* of these, what is neither attention nor head */
@@ -41,6 +43,9 @@ void match_end(struct match *m);
 
 /* Writes what the file calls our `name`; false where that is too long. */
 bool match_name(const struct match *m, const char *name, char theirs[MODEL_NAME_SIZE + 16]);
+
+/* The file's tensor for our `name`, or NULL. */
+const struct st_tensor *match_find(const struct match *m, const char *name);
 
 /* Compares what is not left aside. */
 void match_compare(struct match *m);

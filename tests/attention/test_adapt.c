@@ -84,7 +84,7 @@ static void convert(struct pair *p, const char *json)
     begin_fresh(&p->to, json, p->from.site);
     tensors_of(&p->old, &p->from);
     tensors_of(&p->new, &p->to);
-    attn_adapt(&p->new.layer, &p->old.layer);
+    CHECK_OK(attn_adapt(&p->new.layer, &p->old.layer, &p->to.rig.error), p->to.rig.error);
     fill_input(&p->from);
     fill_input(&p->to);
 }

@@ -285,18 +285,24 @@ TEST(checkpoint_init__a_head_for_other_classes_starts_anew)
     drop(&start);
 }
 
-TEST(checkpoint_init__position_embeddings_of_another_grid_are_refused)
+TEST(checkpoint_load__position_embeddings_of_another_grid_are_refused)
 {
-    struct fixture f, g;
+    static const char *const sizes[] = {"model.image_size=8", "model.image_size=[8, 12]"};
+    static const char *const what[] = {"pos_embed (1, 7, 24) instead of (1, 5, 24)",
+                                       "the checkpoint has 3 x 2 patches, the model 2 x 3"};
+    struct fixture f;
     make(&f, NULL, NETWORK_INFER);
-    make(&g, SETTINGS("model.image_size=8"), NETWORK_INFER);
     write(&f);
-    struct error err;
-    CHECK_INT(rig_init(&g.n->params, &g.x.model, f.path, NULL, &err), ERR_INPUT);
-    CHECK_CONTAINS(err.text, "pos_embed (1, 7, 24) instead of (1, 5, 24)");
-    CHECK_CONTAINS(err.text, "not resampled");
+    for (int i = 0; i < 2; i++) {
+        struct fixture g;
+        struct error err;
+        make(&g, SETTINGS(sizes[i]), NETWORK_INFER);
+        CHECK_INT(checkpoint_load(&g.n->params, &g.x.model, f.path, NULL, &err), ERR_INPUT);
+        CHECK_CONTAINS(err.text, what[i]);
+        CHECK_CONTAINS(err.text, "image_size");
+        drop(&g);
+    }
     drop(&f);
-    drop(&g);
 }
 
 TEST(checkpoint_load__says_what_matched_of_foreign_files)

@@ -268,13 +268,6 @@ TEST(another_backbone__is_refused_with_the_path_and_the_value)
          "model.channels is 3, the checkpoint's 1"},
         {"model.mlp_ratio=4", "model.mlp_ratio is 4, the checkpoint's 2",
          "mlp.fc1.weight (48, 24) instead of (96, 24)"},
-        {"model.pool=mean", "unexpected: cls_token", "unexpected: cls_token"},
-        {"model.pool=mean",
-         "17 tokens for the same 16 patches, the model 16: it was made with model.pool \"cls\", which",
-         "17 tokens for the same 16 patches, the model 16: it was made with model.pool \"cls\", which"},
-        {"model.distilled=true", "the model 18: it was made with model.pool \"cls\", which", NULL},
-        {"model.image_size=8", "the checkpoint has 17 tokens, the model 5",
-         "image_size and patch_size must be the checkpoint's"},
         {"model.heads=4", "model.heads is 4, the checkpoint's 3", NULL},
     };
     const char *path = checkpoint_of("standard", NULL);
@@ -295,26 +288,20 @@ TEST(another_backbone__is_refused_with_the_path_and_the_value)
         }
 }
 
-TEST(another_backbone__without_class_token_is_told_from_another_map)
+/* A layer that is bound to a token count starts anew for another one, and says so. */
+TEST(the_same_attention__starts_anew_where_it_is_bound_to_the_tokens)
 {
-    struct fixture g;
+    struct fixture g, start;
     struct error err;
-    const char *path = checkpoint_of("standard", SETTINGS("model.pool=mean"));
-    make(&g, "hedgehog", SETTINGS("model.pool=cls"));
-    CHECK_INT(rig_init(&g.n->params, &g.x.model, path, NULL, &err), ERR_INPUT);
-    CHECK_CONTAINS(err.text, "16 tokens for the same 16 patches, the model 17: it was made with "
-                             "model.pool \"mean\", which would do here too");
-    drop(&g);
-}
-
-/* A layer that is bound to a token count starts anew only from another attention. */
-TEST(the_same_attention__is_not_adapted)
-{
-    struct fixture g;
-    struct error err;
+    const char *said, *name = "blocks.0.attn.proj_k";
     const char *path = checkpoint_of("linformer", SETTINGS("model.pos_embed=none"));
     make(&g, "linformer", SETTINGS("model.pos_embed=none", "model.image_size=24"));
-    CHECK_INT(rig_init(&g.n->params, &g.x.model, path, NULL, &err), ERR_INPUT);
-    CHECK_CONTAINS(err.text, "blocks.0.attn.proj_k (17, 4) instead of (37, 9)");
+    make(&start, "linformer", SETTINGS("model.pos_embed=none", "model.image_size=24"));
+    CHECK_OK(rig_init(&g.n->params, &g.x.model, path, &said, &err), err);
+    CHECK_CONTAINS(said, "initialised: blocks.*.attn.proj_k (2): as at the start, (37, 9) where the "
+                         "checkpoint has (17, 4)");
+    const struct param *p = params_find(&g.n->params, name), *q = params_find(&start.n->params, name);
+    CHECK(memcmp(p->value, q->value, p->count * sizeof(real)) == 0);
     drop(&g);
+    drop(&start);
 }
