@@ -274,7 +274,7 @@ static enum status run(const struct arguments *a, struct error *err)
         return picture_show(a->operands[0], arguments_has(a, "--json"), err);
     struct datasource source;
     struct summary s = {.source = &source};
-    enum status status = datasource_open(&source, a->operands[0], NULL, err);
+    enum status status = datasource_open(&source, a->operands[0], NULL, NULL, 0, err);
     if (!status)
         status = summarize(&s, err);
     if (!status && arguments_has(a, "--json"))

@@ -60,7 +60,7 @@ static bool has_config(const char *folder)
 }
 
 enum status datasource_open(struct datasource *d, const char *path, const struct experiment *like,
-                            struct error *err)
+                            const char *const *settings, int count, struct error *err)
 {
     memset(d, 0, sizeof *d);
     arena_init(&d->memory);
@@ -79,7 +79,7 @@ enum status datasource_open(struct datasource *d, const char *path, const struct
         return error_set(err, ERR_INPUT,
                          "%s: no data files that are known lie there (attnbench list datasets)",
                          path);
-    status = source_experiment(&d->own, kind, path, NULL, 0, err);
+    status = source_experiment(&d->own, kind, path, settings, count, err);
     d->config = &d->own.data;
     d->seed = d->own.seed;
     return status;

@@ -17,9 +17,11 @@ struct datasource {
 
 /* Opens the operand `path`. For a folder, its format is told by the files, and all else is taken
  * from `like` (the experiment a model was trained by; NULL: defaults), its normalisation resolved
- * first. ERR_INPUT where nothing known lies there. Freed with datasource_free. */
+ * first. Settings as --set are laid upon a config. ERR_INPUT where nothing known lies there. Freed with
+ * datasource_free. */
 MUST_USE enum status datasource_open(struct datasource *d, const char *path,
-                                     const struct experiment *like, struct error *err);
+                                     const struct experiment *like, const char *const *settings,
+                                     int count, struct error *err);
 void datasource_free(struct datasource *d);
 
 /* The part "train", "val" or "test" among those opened. */

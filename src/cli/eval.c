@@ -16,9 +16,16 @@
 static const char *const split_names[] = {"val", "test", "train", NULL};
 static const unsigned split_bits[] = {SPLITS_VAL, SPLITS_TEST, SPLITS_TRAIN};
 
+/* What --set says: all of it for the model, and of that what is said about data. */
+struct eval_settings {
+    const char **all, **data; /* (count), (data_count); one block */
+    int count, data_count;
+};
+
 /* One evaluation from operands to result. */
 struct eval {
     const struct arguments *a;
+    struct eval_settings set;
     const char *checkpoint;
     struct experiment own;    /* of the checkpoint; own.config is NULL for a foreign file */
     struct datasource data;
@@ -54,11 +61,26 @@ static enum status data_path(char **path, const struct eval *e, struct error *er
     return OK;
 }
 
+static enum status read_settings(struct eval_settings *s, const struct arguments *a,
+                                 struct error *err)
+{
+    s->count = arguments_values(a, "--set", NULL, 0);
+    s->all = calloc(2 * (size_t)s->count + 1, sizeof *s->all);
+    if (!s->all)
+        return error_memory(err, (size_t)s->count * sizeof *s->all);
+    s->data = s->all + s->count;
+    arguments_values(a, "--set", s->all, s->count);
+    for (int i = 0; i < s->count; i++)
+        if (strncmp(s->all[i], "data.", 5) == 0 || strncmp(s->all[i], "seed=", 5) == 0)
+            s->data[s->data_count++] = s->all[i];
+    return OK;
+}
+
 /* A config that was named for its data may be one of another model: that has no effect. */
 static void note_other_model(const struct eval *e, const char *path)
 {
     char text[MODEL_HINT_SIZE];
-    if (!e->own.config || !e->data.own.config)
+    if (!e->own.config || !e->data.own.config || !arguments_has(e->a, "--data"))
         return;
     const struct model *own = model_of(&e->own.model), *other = model_of(&e->data.own.model);
     const void *ours = e->data.own.model.options, *theirs = e->own.model.options;
@@ -82,16 +104,21 @@ static enum status open_sources(struct eval *e, struct error *err)
     status = source_check_weights(e->checkpoint, err);
     if (status)
         return status;
+    status = read_settings(&e->set, e->a, err);
+    if (status)
+        return status;
     struct error foreign;
-    enum status own =
-        source_experiment(&e->own, SOURCE_CHECKPOINT, e->checkpoint, NULL, 0, &foreign);
+    const struct eval_settings *set = &e->set;
+    enum status own = source_experiment(&e->own, SOURCE_CHECKPOINT, e->checkpoint, set->all,
+                                        set->count, &foreign);
     if (own && (own == ERR_MEMORY || !arguments_has(e->a, "--data")))
         return error_set(err, own, "%s", foreign.text);
     char *path;
     status = data_path(&path, e, err);
     if (status)
         return status;
-    status = datasource_open(&e->data, path, own ? NULL : &e->own, err);
+    status = datasource_open(&e->data, path, own ? NULL : &e->own, own ? set->all : set->data,
+                             own ? set->count : set->data_count, err);
     if (!status)
         note_other_model(e, path);
     free(path);
@@ -367,12 +394,14 @@ static enum status run(const struct arguments *a, struct error *err)
     datasource_free(&e.data);
     if (e.own.config)
         experiment_free(&e.own);
+    free(e.set.all);
     return status;
 }
 
 static const struct command_option options_of_eval[] = {
     {"--data", "CONFIG|PATH", false, "data to use (default: config.json beside the checkpoint)"},
     {"--split", "PART", false, "val, test or train (default: test where there is one, else val)"},
+    OPTION_SET,
     OPTION_JSON,
     {"--predictions", "FILE.csv", false, "write index, label, prediction and probabilities"},
     OPTION_THREADS,
@@ -385,7 +414,9 @@ const struct command eval_command = {
     .about =
         "Evaluates a checkpoint: loss, top-1, top-5 (where there are more than five\n"
         "classes), calibration error, accuracy by class; with --json the confusion matrix\n"
-        "too. For weights from elsewhere the model is that of --data CONFIG.\n",
+        "too. For weights from elsewhere the model is that of --data CONFIG. With\n"
+        "--set model.image_size=288 images are as large as that, and position embeddings\n"
+        "and tables of Swin's windows are resampled.\n",
     .example = "  attnbench eval runs/try/best.safetensors\n"
                "  attnbench eval runs/try/last.safetensors --split val --json\n",
     .run = run,

@@ -86,7 +86,7 @@ enum status source_experiment(struct experiment *x, enum source kind, const char
     status = checkpoint_config(&text, path, err);
     if (status)
         return status;
-    status = experiment_parse(x, text, path, err);
+    status = experiment_parse_with(x, text, path, settings, count, err);
     free(text);
     return status;
 }

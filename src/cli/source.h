@@ -16,7 +16,7 @@ MUST_USE enum status source_kind(enum source *kind, const char *path, struct err
 MUST_USE enum status source_check_weights(const char *path, struct error *err);
 
 /* The experiment that a config, the directory of a run (its config.json), or a checkpoint
- * describes; `count` settings "PATH=VALUE" are laid upon the first two. */
+ * describes, with `count` settings "PATH=VALUE" laid upon it. */
 MUST_USE enum status source_experiment(struct experiment *x, enum source kind, const char *path,
                                        const char *const *settings, int count, struct error *err);
 

@@ -132,17 +132,24 @@ enum status config_load(struct config **out, const char *path, const char *const
     if (!c)
         return error_memory(err, sizeof *c);
     enum status status = load_file(c, &c->document, path, NULL, err);
-    if (!status && count > 0) {
-        int origin = add_origin(c, strdup("--set"), NULL);
-        status = origin ? config_apply_settings(c->document, settings, count, origin, err)
-                        : error_memory(err, sizeof *c->origins);
-    }
+    if (!status)
+        status = config_override(c, settings, count, err);
     if (status) {
         config_destroy(c);
         return status;
     }
     *out = c;
     return OK;
+}
+
+enum status config_override(struct config *c, const char *const *settings, int count,
+                            struct error *err)
+{
+    if (count == 0)
+        return OK;
+    int origin = add_origin(c, strdup("--set"), NULL);
+    return origin ? config_apply_settings(c->document, settings, count, origin, err)
+                  : error_memory(err, sizeof *c->origins);
 }
 
 enum status config_parse(struct config **out, const char *text, const char *name, struct error *err)

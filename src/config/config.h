@@ -29,6 +29,10 @@ MUST_USE enum status config_load(struct config **out, const char *path, const ch
 MUST_USE enum status config_parse(struct config **out, const char *text, const char *name,
                                   struct error *err);
 
+/* Lays settings upon a document that was not read yet, as config_load does. */
+MUST_USE enum status config_override(struct config *c, const char *const *settings, int count,
+                                     struct error *err);
+
 void config_destroy(struct config *c);
 
 /* Fills the struct at `out` from the whole document by `fields`. Strings, lists and options of

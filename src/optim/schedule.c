@@ -7,6 +7,7 @@ struct schedule_options {
     double warmup_epochs, warmup_lr, min_lr;
     struct ints milestones; /* step alone */
     double gamma;
+    double power; /* polynomial alone */
 };
 
 /* Where an update stands: t of total, both counted from the end of the warm-up; `epoch` from 0. */
@@ -29,6 +30,12 @@ struct schedule {
 
 static const struct field constant_fields[] = {SHARED_FIELDS, FIELD_END};
 static const struct field cosine_fields[] = {SHARED_FIELDS, FIELD_END};
+static const struct field polynomial_fields[] = {
+    SHARED_FIELDS,
+    FIELD_REAL(struct schedule_options, power, 0.5, 0.01, 100,
+               "of the share of updates that are left: 1 falls evenly"),
+    FIELD_END,
+};
 static const struct field step_fields[] = {
     SHARED_FIELDS,
     FIELD_INTS(struct schedule_options, milestones, "[]", 1, 1000000,
@@ -48,6 +55,11 @@ static double cosine_rate(const struct schedule_options *o, double lr, const str
     const double pi = 3.14159265358979323846;
     double phase = pi * (double)m->t / (double)m->total;
     return o->min_lr + (lr - o->min_lr) * (1 + cos(phase)) / 2;
+}
+
+static double polynomial_rate(const struct schedule_options *o, double lr, const struct moment *m)
+{
+    return o->min_lr + (lr - o->min_lr) * pow(1 - (double)m->t / (double)m->total, o->power);
 }
 
 static double step_rate(const struct schedule_options *o, double lr, const struct moment *m)

@@ -11,6 +11,7 @@ const struct kind *schedule_kinds(int i);
  * optimizer's. With W warm-up updates, t < W: warmup_lr + (lr - warmup_lr)(t + 1) / W; after that
  *   constant  lr
  *   cosine    min + (lr - min)(1 + cos(pi (t - W) / (total - W))) / 2
+ *   polynomial  min + (lr - min)(1 - (t - W) / (total - W))^power
  *   step      max(min, lr gamma^k), k the milestones (in epochs) that lie behind. */
 double schedule_lr(const struct choice *schedule, double lr, long long t, long long total,
                    long long epoch_updates);

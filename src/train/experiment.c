@@ -28,7 +28,9 @@ static const struct field train_fields[] = {
     FIELD_CHOICE(struct train_config, optimizer, optimizer_kinds, "adamw",
                  "see attnbench list optimizers"),
     FIELD_CHOICE(struct train_config, schedule, schedule_kinds, "cosine",
-                 "learning rate over the updates: constant, cosine or step"),
+                 "learning rate over the updates: constant, cosine, polynomial or step"),
+    FIELD_REAL(struct train_config, layer_decay, 1, 0.01, 1,
+               "factor of the rate from each block to the one before it; 1: none"),
     FIELD_REAL(struct train_config, label_smoothing, 0, 0, 1,
                "part of the target that is spread over all classes"),
     FIELD_RANGE(struct train_config, clip_norm, NULL, NULL, 1e-12, 1e12,
@@ -186,10 +188,18 @@ enum status experiment_load(struct experiment *x, const char *path, const char *
 enum status experiment_parse(struct experiment *x, const char *text, const char *name,
                              struct error *err)
 {
+    return experiment_parse_with(x, text, name, NULL, 0, err);
+}
+
+enum status experiment_parse_with(struct experiment *x, const char *text, const char *name,
+                                  const char *const *settings, int count, struct error *err)
+{
     *x = (struct experiment){0};
     arena_init(&x->memory);
     struct config *config = NULL;
     enum status status = config_parse(&config, text, name, err);
+    if (!status && (status = config_override(config, settings, count, err)))
+        config_destroy(config);
     return status ? status : experiment_read(x, config, err);
 }
 

@@ -20,6 +20,7 @@ struct train_config {
     int precision;
     bool recompute;                  /* blocks run again before their backward pass */
     struct choice optimizer, schedule;
+    double layer_decay;              /* of the learning rate, from the head down; 1: none */
     double label_smoothing;
     struct number_or_name clip_norm; /* null: none */
     struct ema_config *ema;          /* NULL: none */
@@ -49,6 +50,10 @@ MUST_USE enum status experiment_load(struct experiment *x, const char *path,
 /* The same from the JSON text of an effective config (of a checkpoint or a run). */
 MUST_USE enum status experiment_parse(struct experiment *x, const char *text, const char *name,
                                       struct error *err);
+
+/* The same with settings as --set. */
+MUST_USE enum status experiment_parse_with(struct experiment *x, const char *text, const char *name,
+                                           const char *const *settings, int count, struct error *err);
 void experiment_free(struct experiment *x);
 
 /* Puts the config file in front of an ERR_INPUT message that starts with a JSON path ("data.path:

@@ -6,6 +6,7 @@
 
 #include "base/cpu.h"
 #include "ops/ops.h"
+#include "train/layer_decay.h"
 
 /* Threads that may be more than cores, so that results can be compared on any machine. */
 enum { THREADS_ALWAYS = 8 };
@@ -115,6 +116,18 @@ static enum status freeze(struct network *n, struct error *err)
     return config_error(x->config, err, "train.freeze", "leaves no parameter to train");
 }
 
+static enum status choose_rates(struct network *n, struct error *err)
+{
+    const struct experiment *x = n->experiment;
+    if (x->train.layer_decay == 1)
+        return OK;
+    n->rates = malloc((size_t)n->params.count * sizeof *n->rates);
+    if (!n->rates)
+        return error_memory(err, (size_t)n->params.count * sizeof *n->rates);
+    layer_decay_rates(n->rates, &n->params, &x->model, x->train.layer_decay);
+    return OK;
+}
+
 static int at_most(int a, int b)
 {
     return a < b ? a : b;
@@ -181,6 +194,8 @@ static enum status plan(struct network *n, bool train, struct error *err)
     choose_lanes(n, experiment_lanes(x, n->batch, params_counted(&n->params)));
     n->moments = optimizer_of(&x->train.optimizer)->moments;
     status = freeze(n, err);
+    if (!status)
+        status = choose_rates(n, err);
     return status ? status : record_training(n, err);
 }
 
@@ -246,5 +261,6 @@ void network_destroy(struct network *n)
     graph_free(n->train);
     graph_free(n->infer);
     params_free(&n->params);
+    free(n->rates);
     free(n);
 }

@@ -53,6 +53,35 @@ TEST(eval__parts_are_those_of_the_run)
     CHECK_CONTAINS(s.err, "--split: \"best\"");
 }
 
+TEST(eval__set_takes_images_of_another_size_and_other_data)
+{
+    const char *run = test_text("%s/standard", test_directory());
+    struct said s = attnbench("train %s --quiet --set model.attention=standard --out %s",
+                              small_config(""), run);
+    CHECK_INT(s.code, 0);
+    struct said plain = attnbench("eval %s/last.safetensors --json", run);
+    struct said same = attnbench("eval %s/last.safetensors --json --set model.image_size=8", run);
+    CHECK_INT(same.code, 0);
+    CHECK(json_value_of(same.out, "loss") == json_value_of(plain.out, "loss"));
+    CHECK_STR(same.err, "");
+    struct said large = attnbench("eval %s/last.safetensors --json --set model.image_size=[16,12] "
+                                  "--set data.limit_test=8", run);
+    test_about("%s", large.err);
+    CHECK_INT(large.code, 0);
+    CHECK_INT(json_value_of(large.out, "n"), 8);
+    CHECK_CONTAINS(large.err, "resized: pos_embed: 4 x 3 patches from 2 x 2");
+    CHECK(json_value_of(large.out, "loss") != json_value_of(plain.out, "loss"));
+    struct said bound = attnbench("eval %s/last.safetensors --set model.image_size=12", trained());
+    CHECK_INT(bound.code, 2);
+    CHECK_CONTAINS(bound.err, "blocks.0.attn.align.weight was trained for the checkpoint's number");
+    struct said odd = attnbench("eval %s/last.safetensors --set model.image_size=9", run);
+    CHECK_INT(odd.code, 2);
+    CHECK_CONTAINS(odd.err, "--set: model.image_size: ");
+    struct said deep = attnbench("eval %s/last.safetensors --set model.depth=7", run);
+    CHECK_INT(deep.code, 2);
+    CHECK_CONTAINS(deep.err, "model.depth is 7, the checkpoint's");
+}
+
 TEST(eval__accuracy_does_not_depend_on_threads)
 {
     struct said one = attnbench("eval %s/last.safetensors --json --threads 1", trained());

@@ -101,3 +101,16 @@ TEST(schedule__what_does_not_fit_together_is_refused)
     CHECK_INT(schedule_check(&high, 0.1, 9, &err), ERR_INPUT);
     CHECK_CONTAINS(err.text, "min_lr: 0.5");
 }
+
+TEST(schedule__polynomial_falls_by_a_power_of_what_is_left)
+{
+    struct choice s = schedule_of("{\"name\": \"polynomial\", \"warmup_epochs\": 1, \"min_lr\": 1e-4,"
+                                  " \"power\": 2}");
+    struct choice plain = schedule_of("\"polynomial\"");
+    CHECK_NEAR(schedule_lr(&s, 1e-2, 4, 45, 5), 1e-2, 1e-17);
+    for (int t = 5; t < 45; t++) {
+        double left = 1 - (t - 5) / 40.0;
+        CHECK_NEAR(schedule_lr(&s, 1e-2, t, 45, 5), 1e-4 + (1e-2 - 1e-4) * left * left, 1e-16);
+        CHECK_NEAR(schedule_lr(&plain, 1, t, 45, 5), sqrt(1 - t / 45.0), 1e-15);
+    }
+}
