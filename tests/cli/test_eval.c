@@ -76,7 +76,7 @@ TEST(eval__set_takes_images_of_another_size_and_other_data)
     CHECK_CONTAINS(bound.err, "blocks.0.attn.align.weight was trained for the checkpoint's number");
     struct said odd = attnbench("eval %s/last.safetensors --set model.image_size=9", run);
     CHECK_INT(odd.code, 2);
-    CHECK_CONTAINS(odd.err, "--set: model.image_size: ");
+    CHECK_CONTAINS(odd.err, "model.patch_size: 4 does not divide the image height 9");
     struct said deep = attnbench("eval %s/last.safetensors --set model.depth=7", run);
     CHECK_INT(deep.code, 2);
     CHECK_CONTAINS(deep.err, "model.depth is 7, the checkpoint's");
