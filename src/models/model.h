@@ -38,8 +38,11 @@ struct model {
 
     struct model_shape (*shape)(const void *options);
 
-    /* Records the model. x: (B, C, H, W) normalised. Returns the logits (B, classes). */
-    struct tensor *(*record)(struct graph *g, const void *options, struct tensor *x);
+    /* Records the model. x: (B, C, H, W) normalised. Returns the logits (B, classes). taught, unless it
+     * is NULL, becomes the logits that a teacher is to shape: those of a head for that purpose, which then
+     * are no part of what is returned, or where the options have none, NULL. */
+    struct tensor *(*record)(struct graph *g, const void *options, struct tensor *x,
+                             struct tensor **taught);
 
     /* The i-th attention layer; false past the last. */
     bool (*layer)(const void *options, int i, struct model_layer *layer);

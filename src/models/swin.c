@@ -299,9 +299,12 @@ static struct tensor *swin_layer(struct graph *g, const struct swin *m, const st
     return x;
 }
 
-static struct tensor *swin_record(struct graph *g, const void *options, struct tensor *x)
+static struct tensor *swin_record(struct graph *g, const void *options, struct tensor *x,
+                                  struct tensor **taught)
 {
     const struct swin *m = options;
+    if (taught)
+        *taught = NULL;
     struct stage s = swin_stage(m, 0);
     x = nn_patch_embed_norm(g, "patch_embed", x, m->patch_size, s.dim, norm_eps);
     x = nn_dropout(g, "pos_drop", x, m->dropout);

@@ -171,10 +171,13 @@ static struct tensor *vit_embed(struct graph *g, const struct vit *m, struct ten
     return nn_dropout(g, "pos_drop", x, m->dropout);
 }
 
-static struct tensor *vit_record(struct graph *g, const void *options, struct tensor *x)
+static struct tensor *vit_record(struct graph *g, const void *options, struct tensor *x,
+                                 struct tensor **taught)
 {
     const struct vit *m = options;
     int tokens = vit_tokens(m);
+    if (taught)
+        *taught = NULL;
     x = vit_embed(g, m, x);
     for (int i = 0; i < m->depth; i++)
         x = vit_block(g, m, i, x);
@@ -184,7 +187,10 @@ static struct tensor *vit_record(struct graph *g, const void *options, struct te
     if (m->distilled) {
         struct tensor *a = nn_head(g, "head", op_pool(g, x, 0, 1), m->classes);
         struct tensor *b = nn_head(g, "head_dist", op_pool(g, x, 1, 1), m->classes);
-        return op_scale(g, op_add(g, a, b), 0.5);
+        if (!taught)
+            return op_scale(g, op_add(g, a, b), 0.5);
+        *taught = b;
+        return a;
     }
     x = op_pool(g, x, 0, m->pool == VIT_POOL_CLS ? 1 : tokens);
     if (m->fc_norm)

@@ -97,35 +97,81 @@ static void resample(double *out, const double *in, const struct axis *a, int fr
         }
 }
 
+struct interpolator {
+    struct axis down, across;
+    int from[2], to[2], C;
+    double *in, *middle, *out; /* one block */
+    size_t read, written, elements;
+};
+
+enum status nn_interpolator_create(struct interpolator **out, const int to[2], const int from[2],
+                                   int C, enum interpolation how, struct error *err)
+{
+    struct interpolator *i = *out = calloc(1, sizeof *i);
+    if (!i)
+        return error_memory(err, sizeof *i);
+    size_t width = (size_t)C, half = (size_t)from[0] * (size_t)to[1] * width;
+    i->read = (size_t)from[0] * (size_t)from[1] * width;
+    i->written = (size_t)to[0] * (size_t)to[1] * width;
+    i->elements = i->read + half + i->written;
+    memcpy(i->from, from, sizeof i->from);
+    memcpy(i->to, to, sizeof i->to);
+    i->C = C;
+    i->in = malloc(i->elements * sizeof *i->in);
+    enum status status = i->in ? OK : error_memory(err, i->elements * sizeof *i->in);
+    if (!status)
+        status = axis_init(&i->down, to[0], from[0], how, err);
+    if (!status)
+        status = axis_init(&i->across, to[1], from[1], how, err);
+    if (status) {
+        nn_interpolator_destroy(i);
+        *out = NULL;
+        return status;
+    }
+    i->middle = i->in + i->read;
+    i->out = i->middle + half;
+    return OK;
+}
+
+void nn_interpolator_destroy(struct interpolator *i)
+{
+    if (!i)
+        return;
+    axis_free(&i->down);
+    axis_free(&i->across);
+    free(i->in);
+    free(i);
+}
+
+void nn_interpolator_run(struct interpolator *i, real *out, const real *in)
+{
+    size_t width = (size_t)i->C;
+    if (i->to[0] == i->from[0] && i->to[1] == i->from[1]) {
+        memcpy(out, in, i->written * sizeof *out);
+        return;
+    }
+    for (size_t k = 0; k < i->read; k++)
+        i->in[k] = (double)in[k];
+    resample(i->middle, i->in, &i->across, i->from[1], (size_t)i->from[0], width);
+    resample(i->out, i->middle, &i->down, i->from[0], 1, (size_t)i->to[1] * width);
+    for (size_t k = 0; k < i->written; k++)
+        out[k] = (real)i->out[k];
+}
+
+double nn_interpolator_bytes(const struct interpolator *i)
+{
+    double taps = (double)i->down.to * i->down.taps + (double)i->across.to * i->across.taps;
+    return (double)i->elements * sizeof(double) + taps * (sizeof(double) + sizeof(int));
+}
+
 enum status nn_interpolate(real *out, const int to[2], const real *in, const int from[2], int C,
                            enum interpolation how, struct error *err)
 {
-    struct axis down = {0}, across = {0};
-    size_t width = (size_t)C;
-    size_t read = (size_t)from[0] * (size_t)from[1] * width;
-    size_t half = (size_t)from[0] * (size_t)to[1] * width;
-    size_t written = (size_t)to[0] * (size_t)to[1] * width;
-    if (to[0] == from[0] && to[1] == from[1]) {
-        memcpy(out, in, written * sizeof *out);
-        return OK;
-    }
-    double *work = malloc((read + half + written) * sizeof *work);
-    enum status status = work ? OK : error_memory(err, (read + half + written) * sizeof *work);
-    if (!status)
-        status = axis_init(&down, to[0], from[0], how, err);
-    if (!status)
-        status = axis_init(&across, to[1], from[1], how, err);
-    for (size_t i = 0; i < read && !status; i++)
-        work[i] = (double)in[i];
-    if (!status) {
-        double *middle = work + read, *end = middle + half;
-        resample(middle, work, &across, from[1], (size_t)from[0], width);
-        resample(end, middle, &down, from[0], 1, (size_t)to[1] * width);
-        for (size_t i = 0; i < written; i++)
-            out[i] = (real)end[i];
-    }
-    axis_free(&down);
-    axis_free(&across);
-    free(work);
-    return status;
+    struct interpolator *i;
+    enum status status = nn_interpolator_create(&i, to, from, C, how, err);
+    if (status)
+        return status;
+    nn_interpolator_run(i, out, in);
+    nn_interpolator_destroy(i);
+    return OK;
 }

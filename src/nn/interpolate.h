@@ -17,4 +17,17 @@ enum interpolation { INTERPOLATE_ANTIALIAS, INTERPOLATE_PLAIN };
 MUST_USE enum status nn_interpolate(real *out, const int to[2], const real *in, const int from[2],
                                     int C, enum interpolation how, struct error *err);
 
+/* The same for one size again and again: the tables and the memory between both axes. */
+struct interpolator;
+MUST_USE enum status nn_interpolator_create(struct interpolator **out, const int to[2],
+                                            const int from[2], int C, enum interpolation how,
+                                            struct error *err);
+void nn_interpolator_destroy(struct interpolator *i);
+
+/* Allocates nothing; not for two threads at a time. */
+void nn_interpolator_run(struct interpolator *i, real *out, const real *in);
+
+/* Bytes of one. */
+double nn_interpolator_bytes(const struct interpolator *i);
+
 #endif

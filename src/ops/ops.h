@@ -434,6 +434,15 @@ struct tensor *op_merge_heads(struct graph *g, struct tensor *x);
 struct tensor *op_cross_entropy(struct graph *g, struct tensor *logits, struct tensor *labels,
                                 double smoothing);
 
+/* How far logits are from a teacher's, sample by sample: T^2 / K times the Kullback-Leibler divergence
+ * at temperature T of the teacher's softmax from ours, or the cross entropy with the teacher's first
+ * largest class (without temperature). The teacher gets no gradient. Both: (B, K), real. Returns (B),
+ * unweighted. Hinton et al., arXiv:1503.02531; Touvron et al., arXiv:2012.12877, eq. 2 and 3, with
+ * the scale of their code. */
+enum distill_kind { DISTILL_SOFT, DISTILL_HARD };
+struct tensor *op_distill(struct graph *g, struct tensor *logits, struct tensor *teacher,
+                          enum distill_kind kind, double temperature);
+
 /* --- shared by the ops -------------------------------------------------------------------------- */
 
 /* Output like the first input, heads side by side where those are. */

@@ -61,6 +61,7 @@ struct train_state {
     long long metrics_bytes; /* length of metrics.jsonl that belongs to this state */
     long long metrics_crc32; /* of these bytes; -1: written by a version that did not keep it */
     uint64_t fingerprint;    /* of the data */
+    long long teacher_crc32; /* of the teacher's weights; 0: there is none, -1: not kept */
     double total_seconds;    /* of training so far, the running epoch apart */
     long long total_samples; /* images trained on in that time */
     double train_seconds;    /* the part of total_seconds without validation */

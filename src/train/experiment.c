@@ -14,6 +14,19 @@ static const struct field ema_fields[] = {
     FIELD_END,
 };
 
+static const char *const distill_names[] = {"soft", "hard", NULL};
+
+static const struct field distill_fields[] = {
+    FIELD_PATH(struct distill_config, teacher, NULL, "checkpoint of attnbench with the same classes"),
+    FIELD_ENUM(struct distill_config, kind, DISTILL_HARD, distill_names,
+               "soft: the teacher's probabilities; hard: its likeliest class"),
+    FIELD_REAL(struct distill_config, temperature, 1, 0.01, 1000,
+               "soft: by which the logits of both are divided"),
+    FIELD_REAL(struct distill_config, weight, 0.5, 0, 1,
+               "part of the teacher in the loss; the labels have the rest"),
+    FIELD_END,
+};
+
 static const char *const precision_names[] = {"fp32", "bf16", NULL};
 
 static const struct field train_fields[] = {
@@ -41,7 +54,8 @@ static const struct field train_fields[] = {
                "checkpoint whose weights training starts from"),
     FIELD_STRINGS(struct train_config, freeze, "[]",
                   "patterns of parameter names that are not trained, as in \"patch_embed.*\""),
-    FIELD_STRING(struct train_config, distill, NULL, "null: not supported by this version"),
+    FIELD_MAYBE(struct train_config, distill, struct distill_config, distill_fields, NULL,
+                "another model to learn from beside the labels; null: none"),
     FIELD_INT(struct train_config, checkpoint_every, 1, 1, 1000000,
               "epochs between two writes of the last checkpoint and the training state"),
     FIELD_END,
@@ -88,18 +102,6 @@ enum status experiment_locate(const struct experiment *x, struct error *err)
     return err->status;
 }
 
-/* What this version does not do yet is refused before its form is looked at. */
-static enum status refuse_unsupported(const struct experiment *x, struct error *err)
-{
-    enum status status = OK;
-    char *distill = config_value(x->config, "train.distill");
-    if (distill && strcmp(distill, "null") != 0)
-        status = config_error(x->config, err, "train.distill",
-                              "distillation is not supported by this version (use null)");
-    free(distill);
-    return status;
-}
-
 /* Records the model alone, for one image: nothing is planned and nothing gets memory. What does not
  * fit together is told by the one who plans it. */
 static enum status check_size(const struct experiment *x, struct error *err)
@@ -113,7 +115,7 @@ static enum status check_size(const struct experiment *x, struct error *err)
     struct graph *g = graph_create(&params, &options);
     if (g) {
         struct shape image = SHAPE(1, s.channels, s.height, s.width);
-        model->record(g, x->model.options, graph_input(g, "x", TYPE_REAL, image, false));
+        model->record(g, x->model.options, graph_input(g, "x", TYPE_REAL, image, false), NULL);
         for (int i = 0; i < params.count; i++)
             count += (double)params.list[i]->count;
         graph_free(g);
@@ -154,6 +156,9 @@ static enum status experiment_check(const struct experiment *x, struct error *er
         return config_error(x->config, err, "train.accumulate",
                             "%d batches of %d are %lld images an update, more than %d",
                             t->accumulate, t->batch_size, window, 1 << 30);
+    if (t->distill && t->distill->kind == DISTILL_HARD && t->distill->temperature != 1)
+        return config_error(x->config, err, "train.distill.temperature",
+                            "has no effect on the likeliest class (set kind to \"soft\")");
     if (x->output && !*x->output)
         return config_error(x->config, err, "output", "is empty, expected a directory");
     return check_size(x, err);
@@ -165,9 +170,7 @@ static enum status experiment_read(struct experiment *x, struct config *config, 
     struct error unseen;
     err = err ? err : &unseen; /* parts of messages are read back */
     x->config = config;
-    enum status status = refuse_unsupported(x, err);
-    if (!status)
-        status = config_read(config, experiment_fields, x, &x->memory, err);
+    enum status status = config_read(config, experiment_fields, x, &x->memory, err);
     if (!status)
         status = experiment_check(x, err);
     if (status)

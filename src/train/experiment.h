@@ -5,6 +5,7 @@
 #include "config/config.h"
 #include "data/loader.h"
 #include "models/model.h"
+#include "ops/ops.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 
@@ -13,6 +14,13 @@ enum precision { PRECISION_FP32, PRECISION_BF16 };
 /* Moving average of the weights. At update t (from 0) its decay is decay (1 - exp(-t / warmup)). */
 struct ema_config {
     double decay, warmup; /* warmup in updates; 0: none */
+};
+
+/* Learning from another model beside the labels: (1 - weight) loss + weight distance (op_distill). */
+struct distill_config {
+    const char *teacher; /* a checkpoint of attnbench; NULL in files that travel */
+    int kind;            /* enum distill_kind */
+    double temperature, weight;
 };
 
 struct train_config {
@@ -26,7 +34,7 @@ struct train_config {
     struct ema_config *ema;          /* NULL: none */
     const char *init_from;           /* a checkpoint to start from, or NULL */
     struct strings freeze;           /* patterns of parameter names, as in a shell */
-    const char *distill;             /* NULL: nothing else is supported */
+    struct distill_config *distill;  /* NULL: labels alone */
     int checkpoint_every;            /* epochs */
 };
 

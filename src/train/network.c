@@ -7,6 +7,7 @@
 #include "base/cpu.h"
 #include "ops/ops.h"
 #include "train/layer_decay.h"
+#include "train/teacher.h"
 
 /* Threads that may be more than cores, so that results can be compared on any machine. */
 enum { THREADS_ALWAYS = 8 };
@@ -39,6 +40,17 @@ static struct tensor *record_loss(struct graph *g, struct tensor *logits, struct
     return op_add(g, op_multiply(g, loss, share), op_multiply(g, other, rest));
 }
 
+/* The loss with its part of a teacher, whose logits are the next input.  loss: (B). Returns (B). */
+static struct tensor *add_distance(struct graph *g, const struct recording *how, struct tensor *loss,
+                                   struct tensor *logits)
+{
+    const struct distill_config *d = how->distill;
+    struct tensor *teacher = graph_input(g, "teacher", TYPE_REAL, logits->shape, false);
+    struct tensor *distance =
+        op_distill(g, logits, teacher, (enum distill_kind)d->kind, d->temperature);
+    return op_add(g, op_scale(g, loss, 1 - d->weight), op_scale(g, distance, d->weight));
+}
+
 static void record_nodes(struct graph *g, const struct experiment *x, const struct recording *how)
 {
     const struct model *model = model_of(&x->model);
@@ -49,10 +61,13 @@ static void record_nodes(struct graph *g, const struct experiment *x, const stru
     struct tensor *label = NULL, *end;
     if (!how->unlabelled)
         label = graph_input(g, "y", TYPE_INT, SHAPE(how->batch), false);
-    struct tensor *logits = end = model->record(g, options, image);
+    struct tensor *taught = NULL;
+    struct tensor *logits = end = model->record(g, options, image, how->distill ? &taught : NULL);
     add_output(g, "logits", logits);
     if (label) {
         end = record_loss(g, logits, label, how);
+        if (how->distill)
+            end = add_distance(g, how, end, taught ? taught : logits);
         add_output(g, "loss", end);
     }
     if (how->gradients)
@@ -166,6 +181,7 @@ static enum status record(struct graph **out, struct network *n, bool train, int
         .fused = sizeof(real) == sizeof(float),
         .mixed = train && augment_mixes(&x->data.augment),
         .smoothing = train ? x->train.label_smoothing : 0,
+        .distill = train && n->teacher ? x->train.distill : NULL,
     };
     return network_record(out, &n->params, x, &how, err);
 }
@@ -193,7 +209,10 @@ static enum status plan(struct network *n, bool train, struct error *err)
         return OK;
     choose_lanes(n, experiment_lanes(x, n->batch, params_counted(&n->params)));
     n->moments = optimizer_of(&x->train.optimizer)->moments;
-    status = freeze(n, err);
+    if (x->train.distill && x->train.distill->teacher)
+        status = teacher_plan(&n->teacher, x, n->batch, n->threads, err);
+    if (!status)
+        status = freeze(n, err);
     if (!status)
         status = choose_rates(n, err);
     return status ? status : record_training(n, err);
@@ -229,6 +248,8 @@ enum status network_allocate(struct network *n, struct error *err)
         status = runner_create(&n->infer_run, n->infer, slices_of(n), n->threads, err);
     if (!status && n->train)
         status = runner_create(&n->train_run, n->train, n->lanes, n->threads, err);
+    if (!status && n->teacher)
+        status = teacher_allocate(n->teacher, err);
     if (status == ERR_MEMORY)
         error_append(err,
                      " for this model with batches of %d (set a smaller train.batch_size, use a "
@@ -262,5 +283,6 @@ void network_destroy(struct network *n)
     graph_free(n->infer);
     params_free(&n->params);
     free(n->rates);
+    teacher_destroy(n->teacher);
     free(n);
 }

@@ -10,7 +10,7 @@
 
 enum network_mode { NETWORK_INFER, NETWORK_TRAIN };
 
-/* Graph inputs and outputs, in the order of feed. */
+/* Graph inputs and outputs, in the order of feed; a teacher's logits are the last input. */
 enum {
     NETWORK_INPUT_IMAGES,
     NETWORK_INPUT_LABELS,
@@ -32,6 +32,7 @@ struct recording {
     bool unlabelled;   /* no labels and no loss: backward starts from the logits */
     bool mixed;        /* images have two labels each, with a share and the rest */
     double smoothing;  /* of the labels */
+    const struct distill_config *distill; /* one more input, (B, classes): a teacher's logits; NULL: none */
 };
 
 /* Records one graph over `params`, new ones added, and plans it: images x (B, C, H, W), labels y
@@ -51,6 +52,7 @@ struct network {
     int batch, slice; /* images in a batch at most; in a slice of infer, and of train as well unless it
                          needs the whole batch (train->options.batch) */
     int lanes, moments; /* 0 under NETWORK_INFER */
+    struct teacher *teacher; /* of train.distill, under NETWORK_TRAIN and where it is named; or NULL */
     double *rates; /* factors of the learning rate, one a parameter; NULL: all are 1 */
     int threads;        /* at most as many as can be of use */
     int infer_workers, train_workers; /* threads with a step block: see runner_workers */
@@ -62,7 +64,7 @@ struct network {
 /* Records and plans the graphs for batches of at most `batch` images, slice by slice. Parameters
  * have names and shapes, nothing has memory. The training graph has dropout, drop path and label
  * smoothing, the other one none. Parameters that a pattern of train.freeze matches are not trained.
- * Reads no data. ERR_INPUT as network_record, or where a pattern matches nothing or everything is
+ * A teacher is planned with it. Reads no data. ERR_INPUT as network_record, or where a pattern matches nothing or everything is
  * frozen. */
 MUST_USE enum status network_plan(struct network **out, const struct experiment *x,
                                   enum network_mode mode, int batch, int threads,
@@ -78,7 +80,7 @@ double network_bytes(const struct network *n);
  * that fits. */
 MUST_USE enum status network_check_memory(const struct network *n, struct error *err);
 
-/* Gives a planned network its memory, and initial values from the seed. */
+/* Gives a planned network its memory, and initial values from the seed; a teacher its weights. */
 MUST_USE enum status network_allocate(struct network *n, struct error *err);
 
 /* All of it: plans, checks and allocates. */

@@ -1,6 +1,7 @@
 /* network_memory.c - what a network takes, and whether the machine has it. */
 #include "base/memory.h"
 #include "train/network.h"
+#include "train/teacher.h"
 
 /* Address space of a thread that is hardly touched: its stack, and what malloc keeps for it. */
 enum { THREAD_MAPPED = (8 + 64) << 20 };
@@ -60,6 +61,8 @@ double network_bytes(const struct network *n)
 {
     double total, trained, bytes = params_bytes(n) + batches_bytes(n);
     bytes += workers_bytes(n->infer, n->infer_workers);
+    if (n->teacher)
+        bytes += teacher_bytes(n->teacher);
     if (n->train)
         return bytes + workers_bytes(n->train, n->train_workers);
     /* Before an evaluation the weights are there twice: as a file, and as they are used. */

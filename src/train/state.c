@@ -66,6 +66,7 @@ static const struct number numbers[] = {
     {"position", NUMBER_LONG, AT(position), false},
     {"metrics_bytes", NUMBER_LONG, AT(metrics_bytes), false},
     {"metrics_crc32", NUMBER_LONG, AT(metrics_crc32), true},
+    {"teacher_crc32", NUMBER_LONG, AT(teacher_crc32), true},
     {"total_seconds", NUMBER_REAL, AT(total_seconds), false},
     {"total_samples", NUMBER_LONG, AT(total_samples), false},
     {"train_seconds", NUMBER_REAL, AT(train_seconds), false},

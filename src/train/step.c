@@ -7,6 +7,7 @@
 
 #include "kernels/finite.h"
 #include "train/metrics.h"
+#include "train/teacher.h"
 
 enum status step_create(struct step *s, struct network *n, int batch, struct error *err)
 {
@@ -15,7 +16,9 @@ enum status step_create(struct step *s, struct network *n, int batch, struct err
     s->logits = calloc(rows * classes, sizeof *s->logits);
     s->loss = calloc(rows, sizeof *s->loss);
     s->seed = calloc(rows, sizeof *s->seed);
-    if (s->logits && s->loss && s->seed)
+    if (n->teacher)
+        s->teacher = calloc(rows * classes, sizeof *s->teacher);
+    if (s->logits && s->loss && s->seed && (s->teacher || !n->teacher))
         return OK;
     step_free(s);
     return error_memory(err, rows * (classes + 2) * sizeof(real));
@@ -26,6 +29,7 @@ void step_free(struct step *s)
     free(s->logits);
     free(s->loss);
     free(s->seed);
+    free(s->teacher);
     *s = (struct step){0};
 }
 
@@ -50,6 +54,8 @@ static struct feed step_feed(const struct step *s, const struct batch *b, int sa
         feed.input[NETWORK_INPUT_SHARE] = b->share;
         feed.input[NETWORK_INPUT_REST] = b->rest;
     }
+    if (s->teacher)
+        feed.input[s->network->train->input_count - 1] = s->teacher;
     feed.output[NETWORK_OUTPUT_LOGITS] = s->logits;
     feed.output[NETWORK_OUTPUT_LOSS] = s->loss;
     return feed;
@@ -74,6 +80,8 @@ enum status step_batch(struct step *s, const struct batch *b, int window, long l
     }
     for (int i = 0; i < b->count; i++)
         s->seed[i] = (real)(1.0 / window);
+    if (n->teacher)
+        teacher_logits(n->teacher, b, s->teacher);
     struct feed feed = step_feed(s, b, s->filled, update);
     runner_run(n->train_run, &feed);
     if (s->filled == 0) {

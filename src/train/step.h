@@ -8,6 +8,7 @@
 struct step {
     struct network *network;
     real *logits, *loss, *seed; /* (batch, classes), (batch), (batch) */
+    real *teacher;              /* (batch, classes): logits of the network's teacher, NULL without one */
     int batch;
     double progress; /* of the training, 0 to 1: set by the caller before a window; 0 at first */
 

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "kernels/kernels.h"
+#include "train/teacher.h"
 #include "train/trainer_run.h"
 
 void trainer_say(const struct trainer *t, const char *format, ...)
@@ -114,6 +115,7 @@ static struct train_state first_state(const struct trainer *t)
     const struct score none = {(double)NAN, (double)NAN, 0};
     return (struct train_state){
         .fingerprint = t->splits.fingerprint,
+        .teacher_crc32 = t->network->teacher ? teacher_crc32(t->network->teacher) : 0,
         .best = {none, none},
         .last = {none, none},
         .test_top1 = {(double)NAN, (double)NAN},
@@ -128,6 +130,23 @@ static enum status lock(struct trainer *t, struct error *err)
     return status;
 }
 
+/* Null stands in checkpoints, which name no paths. */
+static enum status check_teacher_path(const struct trainer *t, struct error *err)
+{
+    const struct distill_config *d = t->x->train.distill;
+    if (!d || d->teacher)
+        return OK;
+    return config_error(t->x->config, err, "train.distill.teacher",
+                        "is missing, expected a checkpoint to learn from");
+}
+
+static enum status check_teacher_classes(const struct trainer *t, struct error *err)
+{
+    if (!t->network->teacher)
+        return OK;
+    return teacher_check_classes(t->network->teacher, t->class_names, err);
+}
+
 /* Everything that can be refused, before anything is written. */
 static enum status prepare(struct trainer *t, enum run_kind *kind, struct error *err)
 {
@@ -140,12 +159,16 @@ static enum status prepare(struct trainer *t, enum run_kind *kind, struct error 
     if (!status)
         status = run_files_check(kind, &t->files, t->x, t->options->resume, err);
     if (!status)
+        status = check_teacher_path(t, err);
+    if (!status)
         status = network_plan(&t->network, t->x, NETWORK_TRAIN, t->x->train.batch_size,
                               t->options->threads, err);
     if (!status)
         status = network_check_memory(t->network, err);
     if (!status)
         status = open_data(t, err);
+    if (!status)
+        status = check_teacher_classes(t, err);
     if (!status)
         status = open_loaders(t, err);
     if (status)

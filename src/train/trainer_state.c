@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "train/teacher.h"
 #include "train/trainer_run.h"
 
 static bool is_amount(double value)
@@ -96,6 +97,13 @@ enum status trainer_read_state(struct trainer *t, struct error *err)
                          "now %016llx)",
                          t->files.state, (unsigned long long)t->state.fingerprint,
                          (unsigned long long)t->splits.fingerprint);
+    const struct teacher *teacher = t->network->teacher;
+    long long crc = teacher ? teacher_crc32(teacher) : 0;
+    if (t->state.teacher_crc32 >= 0 && t->state.teacher_crc32 != crc)
+        return error_set(err, ERR_INPUT,
+                         "%s: train.distill.teacher has other weights than when the run began (restore "
+                         "its file, or start a new run with --out DIR)",
+                         t->files.state);
     const char *what = what_is_impossible(t);
     if (what)
         return error_set(err, ERR_INPUT,

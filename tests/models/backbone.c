@@ -30,7 +30,7 @@ struct tensor *backbone_record(struct backbone *n)
     CHECK_OK(model->check(n->model.options, &r->error), r->error);
     struct shape images = SHAPE(r->graph->options.batch, s.channels, s.height, s.width);
     struct tensor *x = graph_input(r->graph, "x", TYPE_REAL, images, true);
-    struct tensor *logits = model->record(r->graph, n->model.options, x);
+    struct tensor *logits = model->record(r->graph, n->model.options, x, NULL);
     CHECK_STR(r->graph->error.status ? r->graph->error.text : "", "");
     CHECK_INT(logits->shape.rank, 2);
     CHECK_INT(logits->shape.dim[1], s.classes);

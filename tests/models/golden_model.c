@@ -61,7 +61,7 @@ static struct tensor *record(struct golden *c, struct shape images)
     images.dim[0] = c->how.slice;
     struct tensor *x = graph_input(g, "x", TYPE_REAL, images, true);
     struct tensor *labels = graph_input(g, "y", TYPE_INT, SHAPE(c->how.slice), false);
-    struct tensor *logits = model_of(&c->model)->record(g, c->model.options, x);
+    struct tensor *logits = model_of(&c->model)->record(g, c->model.options, x, NULL);
     graph_output(g, logits);
     struct tensor *loss = op_cross_entropy(g, logits, labels, c->smoothing);
     int plain = g->node_count;
