@@ -55,7 +55,7 @@ static void fill_antialias(const struct axis *a, int i, int from)
         a->weight[i * a->taps + j] /= sum;
 }
 
-static enum status axis_init(struct axis *a, int to, int from, enum interpolation how,
+static enum status axis_init(struct axis *a, int to, int from, enum grid_filter how,
                              struct error *err)
 {
     double wide = from > to ? (double)from / to : 1;
@@ -105,7 +105,7 @@ struct interpolator {
 };
 
 enum status nn_interpolator_create(struct interpolator **out, const int to[2], const int from[2],
-                                   int C, enum interpolation how, struct error *err)
+                                   int C, enum grid_filter how, struct error *err)
 {
     struct interpolator *i = *out = calloc(1, sizeof *i);
     if (!i)
@@ -165,7 +165,7 @@ double nn_interpolator_bytes(const struct interpolator *i)
 }
 
 enum status nn_interpolate(real *out, const int to[2], const real *in, const int from[2], int C,
-                           enum interpolation how, struct error *err)
+                           enum grid_filter how, struct error *err)
 {
     struct interpolator *i;
     enum status status = nn_interpolator_create(&i, to, from, C, how, err);

@@ -10,17 +10,17 @@
  * a = -0.75 over four neighbours, edge values repeated. These are torch.nn.functional.interpolate with
  * mode "bicubic" and align_corners False: with antialias, as timm resamples position embeddings, and
  * without, as the code of Swin resamples its tables. */
-enum interpolation { INTERPOLATE_ANTIALIAS, INTERPOLATE_PLAIN };
+enum grid_filter { INTERPOLATE_ANTIALIAS, INTERPOLATE_PLAIN };
 
 /* out: (to[0], to[1], C)  in: (from[0], from[1], C), apart from each other. All sizes are at least 1;
  * between equal grids values are copied. ERR_MEMORY alone. */
 MUST_USE enum status nn_interpolate(real *out, const int to[2], const real *in, const int from[2],
-                                    int C, enum interpolation how, struct error *err);
+                                    int C, enum grid_filter how, struct error *err);
 
 /* The same for one size again and again: the tables and the memory between both axes. */
 struct interpolator;
 MUST_USE enum status nn_interpolator_create(struct interpolator **out, const int to[2],
-                                            const int from[2], int C, enum interpolation how,
+                                            const int from[2], int C, enum grid_filter how,
                                             struct error *err);
 void nn_interpolator_destroy(struct interpolator *i);
 

@@ -8,11 +8,13 @@ struct schedule_options {
     struct ints milestones; /* step alone */
     double gamma;
     double power; /* polynomial alone */
+    int patience, cooldown; /* plateau alone */
+    double threshold;
 };
 
 /* Where an update stands: t of total, both counted from the end of the warm-up; `epoch` from 0. */
 struct moment {
-    long long t, total, epoch;
+    long long t, total, epoch, drops;
 };
 
 struct schedule {
@@ -34,6 +36,17 @@ static const struct field polynomial_fields[] = {
     SHARED_FIELDS,
     FIELD_REAL(struct schedule_options, power, 0.5, 0.01, 100,
                "of the share of updates that are left: 1 falls evenly"),
+    FIELD_END,
+};
+static const struct field plateau_fields[] = {
+    SHARED_FIELDS,
+    FIELD_REAL(struct schedule_options, gamma, 0.1, 0, 1, "factor at each drop"),
+    FIELD_INT(struct schedule_options, patience, 10, 0, 1000000,
+              "epochs in a row without a better validation top-1 that are let pass"),
+    FIELD_REAL(struct schedule_options, threshold, 1e-4, 0, 1,
+               "share by which an accuracy has to be better to count"),
+    FIELD_INT(struct schedule_options, cooldown, 0, 0, 1000000,
+              "epochs behind a drop that do not count"),
     FIELD_END,
 };
 static const struct field step_fields[] = {
@@ -60,6 +73,12 @@ static double cosine_rate(const struct schedule_options *o, double lr, const str
 static double polynomial_rate(const struct schedule_options *o, double lr, const struct moment *m)
 {
     return o->min_lr + (lr - o->min_lr) * pow(1 - (double)m->t / (double)m->total, o->power);
+}
+
+static double plateau_rate(const struct schedule_options *o, double lr, const struct moment *m)
+{
+    lr *= pow(o->gamma, (double)m->drops);
+    return lr > o->min_lr ? lr : o->min_lr;
 }
 
 static double step_rate(const struct schedule_options *o, double lr, const struct moment *m)
@@ -111,15 +130,44 @@ long long schedule_warmup(const struct choice *schedule, long long epoch_updates
 }
 
 double schedule_lr(const struct choice *schedule, double lr, long long t, long long total,
-                   long long epoch_updates)
+                   long long epoch_updates, const struct schedule_memory *memory)
 {
     const struct schedule *s = schedule->kind->impl;
     const struct schedule_options *o = schedule->options;
     long long warmup = schedule_warmup(schedule, epoch_updates);
     if (t < warmup)
         return o->warmup_lr + (lr - o->warmup_lr) * (double)(t + 1) / (double)warmup;
-    struct moment m = {t - warmup, total - warmup, t / epoch_updates};
+    struct moment m = {t - warmup, total - warmup, t / epoch_updates, memory ? memory->drops : 0};
     return s->rate(o, lr, &m);
+}
+
+bool schedule_watches(const struct choice *schedule)
+{
+    const struct schedule *s = schedule->kind->impl;
+    return s->rate == plateau_rate;
+}
+
+void schedule_watch(const struct choice *schedule, struct schedule_memory *memory, int epoch,
+                    double top1)
+{
+    const struct schedule_options *o = schedule->options;
+    if (!schedule_watches(schedule) || epoch <= o->warmup_epochs)
+        return;
+    if (memory->seen++ == 0 || top1 > memory->best * (1 + o->threshold)) {
+        memory->best = top1;
+        memory->bad = 0;
+    } else {
+        memory->bad++;
+    }
+    if (memory->rest) {
+        memory->rest--;
+        memory->bad = 0;
+    }
+    if (memory->bad > o->patience) {
+        memory->drops++;
+        memory->rest = o->cooldown;
+        memory->bad = 0;
+    }
 }
 
 enum status schedule_check(const struct choice *schedule, double lr, int epochs, struct error *err)

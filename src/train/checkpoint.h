@@ -72,6 +72,8 @@ struct train_state {
         int epoch; /* from 1; 0: none */
     } best[2], last[2];
 
+    struct schedule_memory plateau;
+
     /* Sums of the running epoch. */
     double loss_sum, grad_norm_sum, seconds, waited;
     long long correct, samples, updates;

@@ -41,7 +41,7 @@ static const struct field train_fields[] = {
     FIELD_CHOICE(struct train_config, optimizer, optimizer_kinds, "adamw",
                  "see attnbench list optimizers"),
     FIELD_CHOICE(struct train_config, schedule, schedule_kinds, "cosine",
-                 "learning rate over the updates: constant, cosine, polynomial or step"),
+                 "learning rate over the updates: constant, cosine, polynomial, step or plateau"),
     FIELD_REAL(struct train_config, layer_decay, 1, 0.01, 1,
                "factor of the rate from each block to the one before it; 1: none"),
     FIELD_REAL(struct train_config, label_smoothing, 0, 0, 1,

@@ -55,7 +55,7 @@ struct number {
     const char *name;
     enum { NUMBER_INT, NUMBER_LONG, NUMBER_REAL, NUMBER_BOOL } type;
     size_t offset;
-    bool is_optional; /* then -1 where it is missing; whole numbers only */
+    bool is_optional; /* then -1 where it is missing, of type LONG or REAL */
 };
 
 #define AT(member) offsetof(struct train_state, member)
@@ -82,6 +82,11 @@ static const struct number numbers[] = {
     {"last_ema_top1", NUMBER_REAL, AT(last[1].val_top1), false},
     {"last_ema_loss", NUMBER_REAL, AT(last[1].val_loss), false},
     {"last_ema_epoch", NUMBER_INT, AT(last[1].epoch), false},
+    {"plateau_best", NUMBER_REAL, AT(plateau.best), true},
+    {"plateau_seen", NUMBER_LONG, AT(plateau.seen), true},
+    {"plateau_bad", NUMBER_LONG, AT(plateau.bad), true},
+    {"plateau_rest", NUMBER_LONG, AT(plateau.rest), true},
+    {"plateau_drops", NUMBER_LONG, AT(plateau.drops), true},
     {"loss_sum", NUMBER_REAL, AT(loss_sum), false},
     {"grad_norm_sum", NUMBER_REAL, AT(grad_norm_sum), false},
     {"seconds", NUMBER_REAL, AT(seconds), false},
@@ -135,7 +140,9 @@ static bool read_number(struct train_state *s, const struct number *n, const str
 {
     char *at = (char *)s + n->offset;
     double number = 0;
-    if (!v && n->is_optional)
+    if (!v && n->is_optional && n->type == NUMBER_REAL)
+        *(double *)(void *)at = -1;
+    else if (!v && n->is_optional)
         *(long long *)(void *)at = -1;
     if (!v)
         return n->is_optional;

@@ -171,6 +171,10 @@ static enum status prepare(struct trainer *t, enum run_kind *kind, struct error 
         status = check_teacher_classes(t, err);
     if (!status)
         status = open_loaders(t, err);
+    if (!status && schedule_watches(&t->x->train.schedule) && !t->val)
+        status = config_error(t->x->config, err, "train.schedule",
+                              "plateau follows validation, and there is none (set data.validation, or "
+                              "another schedule)");
     if (status)
         return status;
     if (t->options->begin)

@@ -17,7 +17,7 @@ double trainer_lr(const struct trainer *t)
 {
     const struct train_config *c = &t->x->train;
     return schedule_lr(&c->schedule, optimizer_base_of(&c->optimizer)->lr, t->state.update,
-                       t->total_updates, t->epoch_updates);
+                       t->total_updates, t->epoch_updates, &t->state.plateau);
 }
 
 /* Says where training ended: err holds what is not finite. */
@@ -219,6 +219,8 @@ static enum status end_epoch(struct trainer *t, struct error *err)
         p.val_loss = v.loss[0];
     }
     tell(t, &p);
+    if (v.done[0])
+        schedule_watch(&t->x->train.schedule, &s->plateau, s->epoch + 1, v.top1[0]);
     next_epoch(s, &v);
     if (s->epoch % t->x->train.checkpoint_every && s->epoch < t->x->train.epochs)
         return OK;

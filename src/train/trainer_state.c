@@ -54,6 +54,10 @@ static const char *what_is_impossible(const struct trainer *t)
     if (!is_amount(s->seconds) || !is_amount(s->waited) || !is_amount(s->total_seconds) ||
         !is_amount(s->train_seconds))
         return "a time";
+    if (schedule_watches(&c->schedule) &&
+        (s->plateau.seen < 0 || s->plateau.seen > s->epoch || s->plateau.bad > s->plateau.seen ||
+         s->plateau.drops > s->plateau.seen || !is_percent_or_none(s->plateau.best)))
+        return "what its schedule remembers";
     if (!scores_possible(s))
         return "a score or its epoch";
     if (s->complete && s->epoch != c->epochs)

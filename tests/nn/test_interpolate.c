@@ -59,7 +59,7 @@ TEST(interpolate__an_equal_grid_is_a_copy_and_a_constant_stays)
         in[i] = (real)0.75;
     for (int g = 1; g < 3; g++)
         for (int how = 0; how < 2; how++) {
-            CHECK_OK(nn_interpolate(out, grids[g], in, grids[0], 1, (enum interpolation)how, &err),
+            CHECK_OK(nn_interpolate(out, grids[g], in, grids[0], 1, (enum grid_filter)how, &err),
                      err);
             for (int i = 0; i < grids[g][0] * grids[g][1]; i++)
                 CHECK_NEAR(out[i], 0.75, sizeof(real) == sizeof(double) ? 1e-15 : 1e-7);

@@ -27,7 +27,7 @@ TEST(experiment__refuses_values_that_do_not_fit_together)
         {"train.schedule.min_lr=0.5", "train.schedule.min_lr: ", "learning rate"},
         {"train.schedule=step", "train.schedule.milestones: ", "is empty"},
         {"train.optimizer.betas=[0.9]", "train.optimizer.betas: ", "expected two"},
-        {"train.distill={\"teacher\": \"t\"}", "train.distill: ", "not supported by this version"},
+        {"train.distill={\"teacher\": \"t\", \"kind\": \"warm\"}", "train.distill.kind: ", "soft"},
         {"train.epochs=2.5", "train.epochs: ", "whole number"},
         {"train.epochs=\"3\"", "train.epochs: ", "whole number"},
         {"train.batch_size=0", "train.batch_size: ", "1.."},
