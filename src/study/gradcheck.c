@@ -177,12 +177,14 @@ static void add_input(struct check *c, int i)
     }
     char *name = arena_printf(&c->memory, "input %d", i);
     real *value = reals(c, count);
-    c->feed.input_grad[i] = reals(c, count);
+    if (t->keep_grad)
+        c->feed.input_grad[i] = reals(c, count);
     if (!name || !c->result->passed)
         return;
     scatter(name, value, count, 1);
     c->feed.input[i] = value;
-    add_leaf(c, name, count, value, c->feed.input_grad[i]);
+    if (t->keep_grad) /* others are given, as labels are */
+        add_leaf(c, name, count, value, c->feed.input_grad[i]);
 }
 
 static bool prepare(struct check *c)

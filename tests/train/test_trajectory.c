@@ -68,8 +68,8 @@ static void run_step(struct golden *c, const struct json_value *want, long long 
                             .labels = labels,
                             .index = index};
     struct error err;
-    double lr =
-        schedule_lr(&train->schedule, optimizer_base_of(&train->optimizer)->lr, t, updates, 1);
+    double lr = schedule_lr(&train->schedule, optimizer_base_of(&train->optimizer)->lr, t, updates, 1,
+                            NULL);
     CHECK_NEAR(lr, number(want, "lr"), 1e-15);
     CHECK_OK(step_batch(&c->step, &b, c->batch, t, &err), err);
     CHECK_OK(step_update(&c->step, &b, lr, t, &err), err);
