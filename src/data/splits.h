@@ -7,6 +7,8 @@
 /* Parts to open, added up. */
 enum { SPLITS_TRAIN = 1, SPLITS_VAL = 2, SPLITS_TEST = 4, SPLITS_ALL = 7 };
 
+enum { SPLITS_COUNT = 3 }; /* of enum split */
+
 /* A part's records in the order of its files: numbers in `set`, which is NULL where the part does
  * not exist or was not asked for. */
 struct part {
@@ -19,7 +21,7 @@ struct splits {
     struct part train, val, test;
     enum validation validation; /* where val comes from */
     uint64_t fingerprint;       /* of all sets that were opened */
-    struct dataset *sets[3];    /* by enum split, owned */
+    struct dataset *sets[SPLITS_COUNT]; /* by enum split, owned */
 };
 
 /* Opens the wanted parts as the config says:

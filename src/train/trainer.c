@@ -215,8 +215,9 @@ static enum status begin(struct trainer *t, enum run_kind kind, struct error *er
         status = write_config(t, err);
     if (status)
         return status;
-    if (dataset_note(t->splits.train.set))
-        trainer_say(t, "data: %s", dataset_note(t->splits.train.set));
+    for (int i = 0; i < SPLITS_COUNT; i++)
+        if (t->splits.sets[i] && dataset_note(t->splits.sets[i]))
+            trainer_say(t, "data: %s", dataset_note(t->splits.sets[i]));
     if (t->val && t->splits.validation == VALIDATION_TEST)
         trainer_say(t, "validation is the official test set (data.validation is \"test\")");
     if (kind == RUN_RESTART)

@@ -117,9 +117,12 @@ TEST(folder__empty_classes_and_bad_pictures_stop_the_training)
     struct said s = attnbench("train %s --out %s/run", config_for(folder, ""), test_directory());
     CHECK_INT(s.code, 2);
     CHECK_CONTAINS(s.err, "train/red/9.png: is empty");
+    put_bytes(folder, "val/blue/8.jpg", "<html>", 6);
     s = attnbench("train %s --out %s/run --set train.epochs=1",
                   config_for(folder, ", \"on_error\": \"skip\""), test_directory());
     CHECK_INT(s.code, 0);
+    CHECK_CONTAINS(s.err, "1 of 4 pictures are left out");
+    CHECK_CONTAINS(s.err, "val/blue/8.jpg: is neither");
     CHECK_CONTAINS(s.err, "1 of 17 pictures are left out");
     CHECK_CONTAINS(s.err, "train/red/9.png: is empty");
     CHECK_INT(mkdir(test_text("%s/train/yellow", folder), 0700), 0);
