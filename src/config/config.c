@@ -169,6 +169,24 @@ enum status config_parse(struct config **out, const char *text, const char *name
     return OK;
 }
 
+enum status config_underlay(struct config *c, const char *text, const char *name,
+                            struct error *err)
+{
+    struct json_value *base = NULL;
+    int origin = add_origin(c, strdup(name), NULL);
+    enum status status = origin ? parse_object(&base, text, strlen(text), name, origin, err)
+                                : error_memory(err, strlen(name));
+    if (!status)
+        status = config_merge(base, c->document, err);
+    if (status) {
+        json_free(base);
+        return status;
+    }
+    json_free(c->document);
+    c->document = base;
+    return OK;
+}
+
 void config_destroy(struct config *c)
 {
     if (!c)

@@ -33,6 +33,11 @@ MUST_USE enum status config_parse(struct config **out, const char *text, const c
 MUST_USE enum status config_override(struct config *c, const char *const *settings, int count,
                                      struct error *err);
 
+/* Lays the document upon the JSON text of an object, as upon a file that it extends; `name` stands
+ * for that in messages. */
+MUST_USE enum status config_underlay(struct config *c, const char *text, const char *name,
+                                     struct error *err);
+
 void config_destroy(struct config *c);
 
 /* Fills the struct at `out` from the whole document by `fields`. Strings, lists and options of

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "train/recipes.h"
+
 #define MAX_PARAMETERS 1099511627776.0 /* 2^40 */
 
 static const struct field ema_fields[] = {
@@ -62,6 +64,9 @@ static const struct field train_fields[] = {
 };
 
 const struct field experiment_fields[] = {
+    FIELD_STRING(struct experiment, recipe, NULL,
+                 "published values for data.augment, train and model.drop_path, which other keys "
+                 "override one by one: deit, deit3, swin, small; null: none"),
     FIELD_SEED(struct experiment, seed, 1, "of initial values, order, augmentation and noise"),
     FIELD_OBJECT(struct experiment, data, data_fields, "images and labels"),
     FIELD_CHOICE(struct experiment, model, model_kinds, "vit", "see attnbench list models"),
@@ -170,7 +175,9 @@ static enum status experiment_read(struct experiment *x, struct config *config, 
     struct error unseen;
     err = err ? err : &unseen; /* parts of messages are read back */
     x->config = config;
-    enum status status = config_read(config, experiment_fields, x, &x->memory, err);
+    enum status status = recipe_apply(config, err);
+    if (!status)
+        status = config_read(config, experiment_fields, x, &x->memory, err);
     if (!status)
         status = experiment_check(x, err);
     if (status)

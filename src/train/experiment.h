@@ -39,6 +39,7 @@ struct train_config {
 };
 
 struct experiment {
+    const char *recipe; /* see recipes.h; NULL: none */
     uint64_t seed;
     struct data_config data;
     struct choice model;

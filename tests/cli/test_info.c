@@ -166,7 +166,8 @@ TEST(config__prints_what_reads_back_the_same)
     const char *config = small_config(""), *copy = test_text("%s/copy.json", test_directory());
     struct said s = attnbench("config %s", config);
     CHECK_INT(s.code, 0);
-    CHECK_STR(s.err, "");
+    CHECK_STR(s.err, "learning rate 0.001, 2 epochs of 4 steps with 16 images: 8 steps, 4 of "
+                     "warm-up\n");
     CHECK_INT(attnbench("config %s > %s", config, copy).code, 0);
     CHECK_STR(attnbench("config %s", copy).out, s.out);
 }
