@@ -288,6 +288,10 @@ PASSES = (("train fp32", "training, fp32"), ("infer fp32", "forward, fp32"),
           ("train bf16", "training, bf16"), ("infer bf16", "forward, bf16"))
 
 
+def row_name(row):
+    return " ".join([row["name"]] + ["%s=%s" % pair for pair in row["options"].items()])
+
+
 def block_rows(rows, key, tokens):
     """A line for each variant: times, those of standard, memory; goals where there are any."""
     base, out = {}, []
@@ -296,8 +300,7 @@ def block_rows(rows, key, tokens):
         base = base or points
         against = {n: quotient(points[n]["seconds_per_image"], base[n]["seconds_per_image"])
                    for n in tokens if n in points and n in base}
-        name = " ".join([row["name"]] + ["%s=%s" % pair for pair in row["options"].items()])
-        line = [name, *[spread(per_image(points.get(n))) for n in tokens],
+        line = [row_name(row), *[spread(per_image(points.get(n))) for n in tokens],
                 *[times(against.get(n)) for n in bench_goals.BLOCK_TOKENS],
                 "%.0f" % (points[tokens[-1]]["block_bytes"] / 1e6) if tokens[-1] in points else "–"]
         if key == "train fp32":
@@ -312,6 +315,24 @@ def measured(part):
     return "Measured on %s, %s of %g seconds; load %.1f when it started." % (
         part["date"], "1 round" if part["rounds"] == 1 else "%d rounds" % part["rounds"],
         part["seconds"], part["load_at_start"])
+
+
+def block_memory(rows, tokens):
+    """Tables of the step blocks in MB, by tokens and precision."""
+    lines = []
+    for mode, title in (("train", "Memory in training, MB"), ("infer", "Memory forward, MB")):
+        keys = ["%s %s" % (mode, precision) for precision in ("fp32", "bf16")]
+        keys = [key for key in keys if any(row["points"].get(key) for row in rows)]
+        found = []
+        for row in rows:
+            megabytes_of = {(key, point["tokens"]): point["block_bytes"] / 1e6
+                            for key in keys for point in row["points"].get(key, [])}
+            found.append([row_name(row)] + [
+                number(megabytes_of[key, n]) if (key, n) in megabytes_of else "–"
+                for key in keys for n in tokens])
+        head = ["attention"] + ["%s, N = %d" % (key.split()[1], n) for key in keys for n in tokens]
+        lines += ["%s:" % title, ""] + table(head, found)
+    return lines
 
 
 def blocks(record):
@@ -335,6 +356,7 @@ def blocks(record):
         if key == "train fp32":
             head += ["published", "exponent", *GOAL, *GOAL]
         lines += ["%s:" % title.capitalize(), ""] + table(head, block_rows(rows, key, tokens))
+    lines += block_memory(rows, tokens)
     for row in rows:
         if "failed" in row:
             lines += ["%s: %s" % (row["name"], row["failed"]), ""]
