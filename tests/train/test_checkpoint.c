@@ -236,7 +236,8 @@ TEST(checkpoint_init__lets_attention_and_head_differ_alone)
     const struct param *align = params_find(&g.n->params, "blocks.0.attn.align.weight");
     CHECK_OK(rig_init(&g.n->params, &g.x.model, f.path, &said, &err), err);
     CHECK_CONTAINS(said, "initialised: blocks.*.attn.align.weight (2): the identity");
-    CHECK_CONTAINS(said, "used in part: blocks.*.attn.qkv.weight (2): kv unused");
+    CHECK_CONTAINS(said, "loaded: blocks.*.attn.q.weight (2): q of qkv.weight, times");
+    CHECK_CONTAINS(said, "of the checkpoint's 32, 0 left unused, 0 used in part");
     for (int i = 0; i < 49; i++)
         CHECK_NEAR(align->value[i], i % 8 == 0, 0);
     const struct param *a = params_find(&f.n->params, "blocks.1.mlp.fc1.weight");
