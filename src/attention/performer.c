@@ -34,7 +34,7 @@ static const struct field performer_fields[] = {
                "added to each exponential; draws attention towards a mean over all tokens"),
     FIELD_BOOL(struct performer, eps_inside, true,
                "eps is added before the division by the root of the number of features, else after it"),
-    FIELD_REAL(struct performer, den_floor, 1e-20, 0, 1, "denominators are at least this"),
+    FIELD_REAL(struct performer, den_floor, 1e-20, 1e-30, 1, "denominators are at least this"),
     FIELD_ORDER(struct performer),
     FIELD_END,
 };

@@ -24,7 +24,7 @@ static const struct field rfa_fields[] = {
     FIELDS_RANDOM_MATRIX(struct rfa),
     FIELD_BOOL(struct rfa, stabilize, true,
                "the largest exponent is taken from all, lest they overflow; false: as the paper has it"),
-    FIELD_REAL(struct rfa, den_floor, 1e-2, 0, 1, "denominators are at least this"),
+    FIELD_REAL(struct rfa, den_floor, 1e-2, 1e-12, 1, "denominators are at least this"),
     FIELD_ORDER(struct rfa),
     FIELD_END,
 };
