@@ -104,8 +104,6 @@ static const struct recipe recipes[] = {
 
 enum { RECIPES = sizeof recipes / sizeof recipes[0], TEXT_SIZE = 2048 };
 
-static const char *const names[RECIPES + 1] = {"deit", "deit3", "swin", "small", NULL};
-
 static const struct recipe *find(const char *name)
 {
     for (int i = 0; i < RECIPES; i++)
@@ -205,6 +203,9 @@ enum status recipe_apply(struct config *config, struct error *err)
         return OK;
     const struct recipe *r = find(name);
     if (!r) {
+        const char *names[RECIPES + 1] = {NULL};
+        for (int i = 0; i < RECIPES; i++)
+            names[i] = recipes[i].name;
         config_error(config, err, "recipe", "\"%s\" is no recipe", name);
         config_hint_name(err, name, names);
         return ERR_INPUT;
